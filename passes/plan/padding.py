@@ -7,6 +7,7 @@ makes one, is in plane.py.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -14,7 +15,7 @@ from torch_mlir import ir
 from numc.passes import linalg
 from numc.passes.buffers.views import buffers
 from numc.passes.kernels.tasks.plane import Plane
-from numc.passes.plan.contraction import Found, Operand, size_of
+from numc.passes.plan.contraction import Found, Operand, find, size_of
 from numc.passes.plan.fusion import between, written
 
 # A plane stays in the cache of its core; with fewer planes than these, threads want parts of one.
@@ -38,84 +39,149 @@ class Padded:
         return Operand(self.source, found.lanes.places, found.lanes.conversion)
 
 
-@dataclass(frozen=True)
-class _Padding:
-    """The operations that pad an operand: allocation, fill with zeros, view of the part inside, who writes it, free.
+def padded(found: Found) -> Padded | None:
+    """How the operand of the lanes is padded with zeros, if by a copy into a part of it, for this contraction alone."""
+    buffer, block = found.lanes.value, found.generic.block
+    if isinstance(buffer.owner, ir.Block) or buffer.owner.name != "memref.alloc" or linalg.uses(buffer) != 4:
+        return None
+    users = {use.owner.operation.name: use.owner.operation for use in buffer.uses if use.owner != found.generic}
+    if users.keys() != {"memref.subview", "linalg.generic", "memref.dealloc"} or buffer.owner.operation.block != block:
+        return None
+    fill, view = users["linalg.generic"], users["memref.subview"]
+    if linalg.uses(view.results[0]) != 1 or not linalg.fills_zero(fill):
+        return None
+    copy = next(iter(view.results[0].uses)).owner.operation
+    if copy.name != "memref.copy" or copy.operands[1] != view.results[0]:
+        return None
+    plane = _plane(found, view, copy.operands[0])
+    ops = (buffer.owner.operation, fill, view, copy, users["memref.dealloc"])
+    return None if plane is None else Padded(copy.operands[0], plane, ops)
 
-    readers: what else reads the part inside, such as a sum with what a residual block was given.
+
+@dataclass(frozen=True)
+class _Image:
+    """A tensor with zeros around it: allocation, fill with zeros, free, views of the part inside, readers of the whole.
+
+    writer: what writes the part inside first, and all of it. alone: whether nothing else writes or reads only that.
     """
 
     alloc: ir.Operation
     fill: ir.Operation
-    view: ir.Operation
-    writer: ir.Operation
     free: ir.Operation
+    views: tuple[ir.Operation, ...]
     readers: tuple[ir.Operation, ...]
-
-    def plane(self, found: Found) -> Plane | None:
-        """How the planes are; a copied source has strides of its own, anything else will be written row by row."""
-        copies = self.writer.name == "memref.copy"
-        strides = ir.MemRefType(self.writer.operands[0].type).get_strides_and_offset()[0] if copies else None
-        return _plane(found, ir.MemRefType(found.lanes.value.type), self.view, strides)
-
-    def padded(self, copy: ir.Operation, plane: Plane) -> Padded:
-        return Padded(copy.operands[0], plane, (self.alloc, self.fill, self.view, copy, self.free))
+    writer: ir.Operation
+    alone: bool
 
 
-def _padding(found: Found) -> _Padding | None:
-    """What pads the operand of the lanes with zeros, if it is padded for nothing but this contraction."""
-    buffer = found.lanes.value
-    if isinstance(buffer.owner, ir.Block) or buffer.owner.name != "memref.alloc" or linalg.uses(buffer) != 4:
-        return None
-    users = {use.owner.operation.name: use.owner.operation for use in buffer.uses if use.owner != found.generic}
-    if users.keys() != {"memref.subview", "linalg.generic", "memref.dealloc"}:
-        return None
-    fill, view = users["linalg.generic"], users["memref.subview"]
-    uses = [(use.owner.operation, use.operand_number) for use in view.results[0].uses]
-    if not linalg.fills_zero(fill) or any(op.name not in ("linalg.generic", "memref.copy") for op, _ in uses):
-        return None
-    writers = [op for op, number in uses if number >= (1 if op.name == "memref.copy" else linalg.input_count(op))]
-    if len(writers) != 1 or [op for op, _ in uses].count(writers[0]) > 1:
-        return None
-    readers = tuple({op: None for op, _ in uses if op != writers[0]})
-    return _Padding(buffer.owner.operation, fill, view, writers[0], users["memref.dealloc"], readers)
+def pad_apart(lanes: ir.Value, takes: Callable[[Found], bool]) -> tuple[ir.Operation, ...]:
+    """Let all contractions that read padded `lanes` copy the image into zeros of their own, right before.
 
-
-def unpadded(found: Found) -> Padded | None:
-    """How the operand of the lanes was padded with zeros, if for nothing but this contraction, plane by plane.
-
-    What computed elements in place, into the padded operand, then computes them into a buffer of their own, which all
-    others read.
+    What is computed in place, into the padded operand, is then computed into a buffer without padding. Returns these
+    contractions: none unless each of them can do it plane by plane and `takes` says that its kernel does.
     """
-    planes, padding = size_of(found, found.shape.batch), _padding(found)
-    if planes is None or planes < _LEAST_PLANES or padding is None:
-        return None
-    writer = padding.writer
-    if not (_is_before(writer, found.generic) and _is_before(padding.fill, writer)):
-        return None
-    if not _writes(writer, padding.view.results[0]):
-        return None
-    copied = buffers(writer.operands[0]) if writer.name == "memref.copy" else set()
-    if padding.readers and (copied or not all(_is_before(writer, op) for op in padding.readers)):
-        return None
-    plane, meanwhile = padding.plane(found), between(writer, found.generic, copied)
-    if plane is None or any(copied & written(op) for op in meanwhile):
-        return None
-    if not copied:
-        return padding.padded(_own_buffer(padding, found.generic), plane)
-    for op in reversed(meanwhile):  # the source must live until the contraction runs
-        if op.name == "memref.dealloc" and buffers(op.operands[0]) & copied:
-            op.move_after(found.generic)
-    return padding.padded(writer, plane)
+    image = _image(lanes)
+    readers = [] if image is None else [f for op in image.readers if (f := find(op)) is not None]
+    if image is None or len(readers) < len(image.readers):
+        return ()
+    if not all(_has_planes(found, image) and takes(found) for found in readers):
+        return ()
+    source = _copied(image)
+    if source is None or any(_plane(found, image.views[0], source) is None for found in readers):
+        source = _without_padding(image)
+    else:
+        image.writer.erase()
+        image.free.erase()
+    for reader in image.readers:
+        _copy_before(reader, source, image)
+    for op in (*image.views, image.fill, image.alloc):
+        op.erase()
+    return image.readers
 
 
-def padded_in_region(found: Found) -> Padded | None:
-    """The padding that a planned region holds, by a copy into a part of the operand of the lanes."""
-    padding = _padding(found)
-    if padding is None or padding.writer.name != "memref.copy" or padding.alloc.block != found.generic.block:
+def _has_planes(found: Found, image: _Image) -> bool:
+    """Whether a reader of a padded tensor can pad one plane after the other, and there are some."""
+    planes, whole = size_of(found, found.shape.batch), image.alloc.results[0]
+    if planes is None or planes < _LEAST_PLANES or found.lanes.value != whole or found.rows.value == whole:
+        return False
+    return _plane(found, image.views[0]) is not None
+
+
+def _image(buffer: ir.Value) -> _Image | None:
+    """What there is of a padded tensor, if contractions alone read the whole of it."""
+    if isinstance(buffer.owner, ir.Block) or buffer.owner.name != "memref.alloc":
         return None
-    plane = padding.plane(found)
-    return None if plane is None else padding.padded(padding.writer, plane)
+    alloc = buffer.owner.operation
+    kinds: dict[str, list[ir.Operation]] = {"fill": [], "view": [], "reader": [], "free": []}
+    for use in buffer.uses:
+        user = use.owner.operation
+        kind = {"memref.subview": "view", "memref.dealloc": "free"}.get(user.name, "")
+        if user.name == "linalg.generic":
+            reads = use.operand_number < linalg.input_count(user)
+            kind = ("reader" if linalg.contracts(user) else "") if reads else "fill" if linalg.fills_zero(user) else ""
+        if not kind or user.block != alloc.block:
+            return None
+        kinds[kind].append(user)
+    fills, views, readers, frees = kinds.values()
+    slices = {str([view.attributes[f"static_{name}"] for name in ("offsets", "sizes", "strides")]) for view in views}
+    if not len(fills) == len(frees) == len(slices) == 1 or not readers:
+        return None
+    uses = [use.owner.operation for view in views for use in view.results[0].uses]
+    if any(op.name not in ("linalg.generic", "memref.copy") or op.block != alloc.block for op in uses):
+        return None
+    first = next((op for op in uses if not any(_is_before(other, op) for other in uses)), None)
+    if first is None or not _writes(first, [view.results[0] for view in views]):
+        return None
+    ordered = _is_before(fills[0], first) and all(_is_before(first, op) for op in readers)
+    return _Image(alloc, fills[0], frees[0], tuple(views), tuple(readers), first, len(uses) == 1) if ordered else None
+
+
+def _copied(image: _Image) -> ir.Value | None:
+    """The tensor of which the image is a copy, if it stays what it is until all have read it; then it lives so long."""
+    if image.writer.name != "memref.copy" or not image.alone:
+        return None
+    source: ir.Value = image.writer.operands[0]
+    memory = buffers(source)
+    meanwhile = between(image.writer, image.free, memory)
+    if any(memory & written(op) for op in meanwhile if op.name != "memref.dealloc"):
+        return None
+    for op in reversed(meanwhile):
+        if op.name == "memref.dealloc" and buffers(op.operands[0]) & memory:
+            op.move_after(image.free)
+    return source
+
+
+def _without_padding(image: _Image) -> ir.Value:
+    """A buffer that takes the place of the image without what is around it."""
+    kind = ir.MemRefType(image.views[0].results[0].type)
+    with ir.InsertionPoint(image.alloc), image.alloc.location:
+        made = _alloc(ir.MemRefType.get(kind.shape, kind.element_type)).results[0]
+    for view in image.views:
+        view.results[0].replace_all_uses_with(made)
+    image.free.operands[0] = made
+    return made
+
+
+def _copy_before(reader: ir.Operation, source: ir.Value, image: _Image) -> None:
+    """Let a reader of an image read a copy of its own."""
+    whole = image.alloc.results[0]
+    with ir.InsertionPoint(reader), reader.location:
+        own = _alloc(whole.type).results[0]
+        fill, view = image.fill.clone(), image.views[0].clone()
+        ir.Operation.create("memref.copy", operands=[source, view.results[0]])
+        ir.Operation.create("memref.dealloc", operands=[own]).move_after(reader)
+    for op in (fill, view, reader):
+        for n, operand in enumerate(op.operands):
+            if operand == whole:
+                op.operands[n] = own
+
+
+def _alloc(kind: ir.Type) -> ir.Operation:
+    attributes = {
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0]),
+        "alignment": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 64),
+    }
+    return ir.Operation.create("memref.alloc", results=[kind], attributes=attributes)
 
 
 def _is_before(one: ir.Operation, other: ir.Operation) -> bool:
@@ -123,49 +189,27 @@ def _is_before(one: ir.Operation, other: ir.Operation) -> bool:
     return one.block == other.block and bool(one.is_before_in_block(other))
 
 
-def _writes(op: ir.Operation, target: ir.Value) -> bool:
-    """Whether `op` writes every element of `target`, and reads none."""
+def _writes(op: ir.Operation, views: Sequence[ir.Value]) -> bool:
+    """Whether `op` writes every element of an image, and reads none."""
     if op.name == "memref.copy":
-        return bool(op.operands[1] == target)
-    if op.name != "linalg.generic" or linalg.reduces(op):
-        return False
+        return op.operands[1] in views and op.operands[0] not in views
     inputs = linalg.input_count(op)
-    alone = len(op.operands) == inputs + 1 and linalg.is_unused(linalg.body(op).arguments[inputs])
-    every = bool(linalg.indexing_maps(op)[inputs].is_permutation)
-    return alone and every and op.operands[inputs] == target
+    *read, target = op.operands
+    alone = len(read) == inputs and linalg.is_unused(linalg.body(op).arguments[inputs]) and not linalg.reduces(op)
+    every = alone and bool(linalg.indexing_maps(op)[inputs].is_permutation)
+    return every and target in views and not any(value in views for value in read)
 
 
-def _own_buffer(padding: _Padding, generic: ir.Operation) -> ir.Operation:
-    """Let the writer write a buffer of its own; returns the copy from there to where `generic` reads it."""
-    writer, last = padding.writer, generic
-    number = len(writer.operands) - 1
-    target = writer.operands[number]
-    of_target = ir.MemRefType(target.type)
-    kind = ir.MemRefType.get(of_target.shape, of_target.element_type)
-    none = ir.DenseI32ArrayAttr.get([0, 0])
-    with ir.InsertionPoint(writer), writer.location:
-        alignment = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 64)
-        attributes = {"operandSegmentSizes": none, "alignment": alignment}
-        made = ir.Operation.create("memref.alloc", results=[kind], attributes=attributes).results[0]
-        for op in padding.readers:
-            last = op if _is_before(last, op) else last
-            for n, operand in enumerate(op.operands):
-                if operand == target:
-                    op.operands[n] = made
-        ir.Operation.create("memref.dealloc", operands=[made]).move_after(last)
-        writer.operands[number] = made
-        copy = ir.Operation.create("memref.copy", operands=[made, target])
-    copy.move_after(writer)
-    return copy
-
-
-def _plane(found: Found, kind: ir.MemRefType, view: ir.Operation, strides: list[int] | None) -> Plane | None:
-    """The planes of a padded operand; `strides`: those of the elements in the source, row by row if None."""
+def _plane(found: Found, view: ir.Operation, source: ir.Value | None = None) -> Plane | None:
+    """The planes of a padded operand, whose part inside is a copy of `source`, by default of what is row by row."""
+    kind = ir.MemRefType(found.lanes.value.type)
     low, inner, steps = (tuple(view.attributes[f"static_{n}"]) for n in ("offsets", "sizes", "strides"))
     if not kind.has_static_shape or ir.MemRefType(view.results[0].type).shape != list(inner):
         return None
     dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
-    strides = [math.prod(inner[n + 1 :]) for n in range(len(inner))] if strides is None else strides
+    strides = [math.prod(inner[n + 1 :]) for n in range(len(inner))]
+    if source is not None:
+        strides = ir.MemRefType(source.type).get_strides_and_offset()[0]
     sizes = tuple(kind.shape)
     if any(n != 1 for n in steps) or dynamic in (*low, *inner, *strides):
         return None

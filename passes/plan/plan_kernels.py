@@ -23,7 +23,7 @@ from numc.passes.kernels.tasks.interface import is_short
 from numc.passes.plan import records
 from numc.passes.plan.contraction import Found, described, exchanged, find, size_of
 from numc.passes.plan.fusion import Elementwise, consumer, epilogue_of, producer, prologue_of, text_of
-from numc.passes.plan.padding import Padded, unpadded
+from numc.passes.plan.padding import Padded, pad_apart, padded
 from numc.passes.plan.plan import (
     ADJACENT,
     AT_COMPILE_TIME,
@@ -84,9 +84,11 @@ def plan_kernels(
     with module.context, ir.Location.unknown():
         fast = fast and isa.fma and not disabled("fast")
         planner = _Planner(module, isa, fast, statistics, pack_weights)
-        found = [f for g in linalg.operations(module, "linalg.generic") if (f := find(g)) is not None]
+        generics = [g for g in linalg.operations(module, "linalg.generic") if linalg.contracts(g)]
         # Paddings first: they change what the operations before them write.
-        every = [planner.prepared(each) for each in found]
+        for generic in generics:
+            planner.pad(generic)
+        every = [planner.prepared(found) for g in generics if (found := find(g)) is not None]
         planner.share(every)
         for prepared in every:
             planner.plan(prepared)
@@ -122,7 +124,18 @@ class _Planner:
         self._weights = {} if disabled("pack-weights") else weights_of(module)
         self._read_only = read_only_arguments(module)
         self._shared: set[ir.Operation] = set()
+        self._by_planes: set[ir.Operation] = set()
         self._count = 0
+
+    def pad(self, generic: ir.Operation) -> None:
+        """Let a contraction pad its lanes plane by plane, if it and all others that read them can."""
+
+        def takes(found: Found) -> bool:
+            return few_steps(self._kernel(found)[0], found, in_planes=True) > 0
+
+        found = None if disabled("stage-padding") or generic in self._by_planes else find(generic)
+        if found is not None:
+            self._by_planes.update(pad_apart(found.lanes.value, takes))
 
     def prepared(self, found: Found) -> _Prepared:
         """Choose the tile of a contraction and what its rows are, and find out how its lanes are padded."""
@@ -134,8 +147,7 @@ class _Planner:
             saves = saves_transposed((kernel.tile, found), (exchanged_kernel.tile, other))
             if saves and self._packed_side(other, exchanged_kernel) == "lanes":
                 return _Prepared(other, exchanged_kernel, few, None, transposed=True)
-        steps = 0 if disabled("stage-padding") else few_steps(kernel, found, in_planes=True)
-        padding = unpadded(found) if steps else None
+        padding = padded(found) if found.generic in self._by_planes else None
         if padding is not None:
             kernel = replace(kernel, tile=whole_depth(kernel.tile, found, MANY_IN_PLANES))
         return _Prepared(found, kernel, why, padding, transposed=False)

@@ -13,7 +13,7 @@ from numc.passes.kernels.kernel import Kernel
 from numc.passes.plan import records
 from numc.passes.plan.contraction import Contraction, Found, described, exchanged, find, size_of
 from numc.passes.plan.fusion import Elementwise, consumer, producer, text_of
-from numc.passes.plan.padding import Padded, padded_in_region
+from numc.passes.plan.padding import Padded, padded
 from numc.passes.plan.plan import CALIBRATION, CONTRACTION, PADDED_PLANE, PLAN, TRANSPOSED_TILES, Plan, check
 
 
@@ -66,7 +66,7 @@ def read_region(op: ir.Operation, isa: InstructionSet) -> Region:
     _agree(stated, described(found, stated.id, stated.layer, stated.role, phases=stated.phases), where)
     kernel = plan.kernel(found, isa)
     check(plan, kernel, size_of(found, found.shape.k), isa, stated.layer)
-    inside = padded_in_region(found)
+    inside = padded(found)
     padding, outside = (inside, None) if plan.packing.lanes == PADDED_PLANE else (None, inside)
     if plan.packing.lanes == PADDED_PLANE and padding is None:
         raise NumcError(f"{where}{PLAN}.packing.lanes = {PADDED_PLANE!r}: the region does not pad the lanes by planes")

@@ -131,6 +131,37 @@ def test_who_else_reads_the_image(fma: str) -> None:
     assert "memref<3x17x16x16xf32>" not in text
 
 
+class Blocks(torch.nn.Module):
+    """Residual blocks whose sums are what the next block pads, or `branches` that read one image."""
+
+    def __init__(self, *, branches: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.convs = torch.nn.ModuleList(torch.nn.Conv2d(24, 24, 3, padding=1, groups=24) for _ in range(3))
+        self.branches = branches
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(x)
+        if self.branches:
+            return sum((conv(x) for conv in self.convs), start=x)
+        for conv in self.convs:
+            x = x + torch.relu(conv(x))
+        return x
+
+
+@pytest.mark.parametrize("fma", ["fp32", "bf16_1_1"])
+@pytest.mark.parametrize("branches", [False, True])
+def test_several_readers_of_an_image(branches: bool, fma: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, x = Blocks(branches=branches).eval(), torch.randn(2, 24, 19, 19)
+    imported = load(module, (x,))
+    assert str(numc.lower(imported, fma=fma, to="plan")).count("padded plane") == 3
+    assert "memref<2x24x21x21xf32>" not in str(numc.lower(imported, fma=fma, to="vector"))
+    got = numc.compile(module, (x,), fma=fma)(x).numpy()
+    monkeypatch.setenv("NUMC_DISABLE", "stage-padding")
+    want = numc.compile(module, (x,), fma=fma)(x).numpy()
+    assert (found := reference.first_mismatch(got, want)) is None, found
+
+
 @pytest.mark.parametrize("fma", ["fp32", "bf16_1_1", "bf16_1_2"])
 @pytest.mark.parametrize("length", [5, 40, 200])
 def test_lines(length: int, fma: str) -> None:
