@@ -69,6 +69,22 @@ def test_nan_and_the_places_of_extremes() -> None:
 
 
 @pytest.mark.all
+def test_variances_of_too_few_numbers() -> None:
+    """With no more numbers than are subtracted from their count, the sum of squares is divided by zero."""
+    check(
+        [
+            lambda x: x.var(0, correction=3),
+            lambda x: x.std(1, correction=9, keepdim=True),
+            lambda x: torch.var_mean(x, (0, 1), correction=12.5),
+            lambda x: torch.std_mean(x[:1], 0),
+            lambda x: x[:0].var(0),
+            lambda x: x[:0].std(),
+            lambda x: x.var(1, correction=2.5),
+        ],
+        torch.nan_to_num(X, 1.0, 2.0, -2.0),
+    )
+
+
 def test_bytes_are_unsigned_and_wrap() -> None:
     check(
         [
