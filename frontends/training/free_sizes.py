@@ -167,7 +167,7 @@ def with_fixed_sizes(node: fx.Node) -> fx.Node:
                 given[operand].meta["val"] = value
         copy = graph.node_copy(node, given.__getitem__)
         arguments = fx.node.map_arg((copy.args, copy.kwargs), lambda n: n.meta["val"])
-        copy.meta["val"] = copy.target(*arguments[0], **arguments[1])
+        copy.meta = {"val": copy.target(*arguments[0], **arguments[1])}
     return copy
 
 

@@ -36,7 +36,7 @@ from numc.frontends.training.free_sizes import (
     with_fixed_sizes,
 )
 from numc.frontends.training.open_widths import widths_of
-from numc.frontends.training.orders import inputs_by_strides, inverse, results_by_strides
+from numc.frontends.training.orders import inputs_by_strides, inverse, repeat, repeated, results_by_strides
 from numc.frontends.training.roles import by_name
 from numc.runtime.caller import orders_of
 from numc.runtime.container import Contents
@@ -134,7 +134,8 @@ class Region:
 
     orders: for the results that are not dense in the order of their dimensions, by number, the places of the dimensions
     among those that the program returns, which are in the order of strides. input_orders: for the inputs whose
-    dimensions the program takes in the order of strides, by number, this order.
+    dimensions the program takes in the order of strides, by number, this order. repeats: for the results that repeat
+    elements, by number, the dimensions along which they do.
     saved: knows what is kept between this region and others, if anything is. programs: those that have been loaded;
     begun: those that compile. Both are by arithmetic, what is stored, and whether they count.
     """
@@ -145,6 +146,7 @@ class Region:
     operations: int
     orders: Mapping[int, list[int]]
     input_orders: Mapping[int, list[int]] = field(default_factory=dict)
+    repeats: Mapping[int, list[int]] = field(default_factory=dict)
     saved: Keeping | None = None
     programs: dict[tuple[Arithmetic, Stored, bool], Program] = field(default_factory=dict)
     begun: dict[tuple[Arithmetic, Stored, bool], Ahead[tuple[Contents, bool]]] = field(default_factory=dict)
@@ -206,6 +208,8 @@ class Region:
         for counts in _tallies:
             for row in program.manifest["fmas"] or ():
                 counts[row["role"], row["fma"]] += row["count"]
+        for number, dims in self.repeats.items():
+            results[number] = repeat(results[number], dims)
         for number, stored in made.items():
             assert self.saved is not None
             results[number] = self.saved.mark(results[number], stored)
@@ -387,7 +391,8 @@ def _region(part: fx.GraphModule, arithmetic: Arithmetic, places: Mapping[str, s
         roles=by_name({node: role for node, (_, _, role) in marked.items()}, names),
         updates=updates,
     )
-    return Region(imported, arithmetic, single, len(marked), result_orders, input_orders)
+    repeats = repeated([node.meta["val"] for node in output.args[0]])
+    return Region(imported, arithmetic, single, len(marked), result_orders, input_orders, repeats)
 
 
 def _updates(inputs: Sequence[fx.Node], results: Sequence[fx.Node], places: Mapping[str, str]) -> dict[int, int]:
