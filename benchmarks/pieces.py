@@ -86,6 +86,9 @@ PIECES: tuple[tuple[str, tuple[Shape, ...], nn.Module | Callable[..., Tensor]], 
     ("linear 96 to 384", ((1, 56, 56, 96),), nn.Linear(96, 384)),
     ("depthwise 7x7", ((1, 96, 56, 56),), nn.Conv2d(96, 96, 7, padding=3, groups=96)),
     ("depthwise 7x7", ((1, 384, 14, 14),), nn.Conv2d(384, 384, 7, padding=3, groups=384)),
+    ("depthwise 31x31", ((1, 64, 56, 56),), nn.Conv2d(64, 64, 31, padding=15, groups=64)),
+    ("depthwise, 31 of a line", ((1, 256, 1000),), nn.Conv1d(256, 256, 31, padding=15, groups=256)),
+    ("convolution 7x7, stride 4", ((1, 3, 224, 224),), nn.Conv2d(3, 32, 7, stride=4, padding=3)),
     ("convolution 3x3, 16 filters", ((1, 16, 32, 32),), nn.Conv2d(16, 16, 3, padding=1)),
     ("convolution 3x3, 64 filters", ((1, 64, 56, 56),), nn.Conv2d(64, 64, 3, padding=1)),
     ("convolution 3x3, 512 filters", ((1, 512, 7, 7),), nn.Conv2d(512, 512, 3, padding=1)),
@@ -93,6 +96,7 @@ PIECES: tuple[tuple[str, tuple[Shape, ...], nn.Module | Callable[..., Tensor]], 
     ("convolution 1x1, 512 filters", ((1, 2048, 7, 7),), nn.Conv2d(2048, 512, 1)),
     ("resize, nearest", ((1, 64, 56, 56),), nn.Upsample(scale_factor=2)),
     ("resize, bilinear", ((1, 64, 56, 56),), nn.Upsample(scale_factor=2, mode="bilinear")),
+    ("resize, bilinear", ((1, 256, 7, 7),), nn.Upsample(scale_factor=2, mode="bilinear")),
 )
 
 

@@ -1,7 +1,7 @@
-"""Convolutions of lines, as convolutions of images that are one line high.
+"""Convolutions of lines in groups, as convolutions of images that are one line high.
 
-torch-mlir adds the missing dimension behind the line: there would be one element in the last dimension, along which
-kernels read vectors.
+torch-mlir makes images of them, too, but adds the missing dimension behind the line: there would be one element in the
+last dimension, along which kernels read vectors.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from numc.passes import linalg
 # The operands of torch.aten.convolution that have a number for each dimension of the image, and what that is for the
 # height of a line: stride, padding, dilation, padding of the output.
 _LISTS = {3: 1, 4: 0, 5: 1, 7: 0}
-_IMAGE, _WEIGHT, _HEIGHT = 0, 1, 2
+_IMAGE, _WEIGHT, _GROUPS, _HEIGHT = 0, 1, 8, 2
 
 
 def lift_lines(module: ir.Module) -> None:
-    """Replace every convolution in one dimension by one in two."""
+    """Replace every convolution of several groups in one dimension by one in two."""
     for op in list(linalg.operations(module.operation, "torch.aten.convolution")):
         kinds = [builtin_type(value.type) for value in (op.operands[_IMAGE], op.operands[_WEIGHT], op.results[0])]
-        if any(kind is None or kind.rank != 3 for kind in kinds):
+        if any(kind is None or kind.rank != 3 for kind in kinds) or _is_one(op.operands[_GROUPS]):
             continue
         if all(op.operands[n].owner.name == "torch.prim.ListConstruct" for n in _LISTS):
             with ir.InsertionPoint(op), op.location:
@@ -42,6 +42,13 @@ def _lift(op: ir.Operation) -> None:
     found = _create("torch.aten.convolution", _image(op.results[0].type), operands)
     op.results[0].replace_all_uses_with(_create("torch.aten.squeeze.dim", op.results[0].type, [found, height]))
     op.erase()
+
+
+def _is_one(value: ir.Value) -> bool:
+    made = linalg.maker(value)
+    return (
+        made is not None and made.name == "torch.constant.int" and ir.IntegerAttr(made.attributes["value"]).value == 1
+    )
 
 
 def _image(line: ir.Type) -> ir.Type:

@@ -49,7 +49,7 @@ def by_segments(
         return chosen.results
 
     if adjacency == Adjacency.NONE:
-        return body(segments.one_by_one)
+        return body(segments.apart())
     if adjacency == Adjacency.ALL:
         start, is_whole = segments.whole()
         return choose([(is_whole, lambda: segments.whole_from(start))], lambda: segments.at_once(1, width))
@@ -128,6 +128,22 @@ class _Segments:
         """One segment of all lanes, read without a mask."""
         f = self.f
         return lambda origin: self._load(f.lanes(self.width), f.at(origin, start, self.element))
+
+    def apart(self) -> Read:
+        """A segment for each lane: elements that are read alone."""
+        f, last = self.f, self.f.i64("maxsi", self.f.i64("subi", self.count, 1), 0)
+        places = [f.i64("addi", self.some, f.i64("minsi", last, n)) for n in range(self.width)]
+        starts = [f.fetch(self.starts, place) for place in places]
+        there = lanes_below(f, self.width, self.count)
+
+        def read(origin: Value) -> Value:
+            # What is not there has the element of the last lane that is.
+            numbers = [f.i64("minsi", last, n) for n in range(self.width)]
+            offsets = [f.i64("addi", start, number) for start, number in zip(starts, numbers, strict=True)]
+            lanes = [self._load(f, f.at(origin, offset, self.element)) for offset in offsets]
+            return f.lanes(self.width).select(there, f.gathered(lanes), f.lanes(self.width).zero(self.element))
+
+        return read
 
     def one_by_one(self, origin: Value) -> Value:
         """Any number of segments."""
