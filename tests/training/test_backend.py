@@ -514,6 +514,27 @@ def test_another_batch_size_is_another_program() -> None:
     assert numc.counters().graphs >= before.graphs
 
 
+def test_views_of_inputs_that_repeat_elements_are_results() -> None:
+    def function(x: Any, y: Any) -> Any:
+        return *torch.broadcast_tensors(x, y), (y * 2).expand(y.shape[0], x.shape[0])
+
+    torch._dynamo.reset()
+    run = torch.compile(function, backend=numc.backend("fp32"), dynamic=True)
+    for rows, columns in ((4, 3), (5, 9)):
+        x, y = torch.randn(columns), torch.randn(rows, 1)
+        for ours, eager in zip(run(x, y), function(x, y), strict=True):
+            assert ours.stride() == eager.stride()
+            torch.testing.assert_close(ours, eager)
+
+
+def test_torch_runs_what_cannot_be_compiled_where_sizes_are_free() -> None:
+    torch._dynamo.reset()
+    run = torch.compile(lambda x: torch.special.i0(x * 2) + 1, backend=numc.backend("fp32"), dynamic=True)
+    for size in (5, 8):
+        x = torch.randn(size, size)
+        torch.testing.assert_close(run(x), torch.special.i0(x * 2) + 1)
+
+
 def test_numbers_that_change_where_sizes_are_free() -> None:
     class Scaled(nn.Module):
         def __init__(self) -> None:

@@ -76,27 +76,6 @@ def test_results_keep_the_strides_that_torch_traced_for_free_sizes() -> None:
     assert numc.counters().graphs == before + 1
 
 
-def test_views_of_inputs_that_repeat_elements_are_results() -> None:
-    def function(x: Any, y: Any) -> Any:
-        return *torch.broadcast_tensors(x, y), (y * 2).expand(y.shape[0], x.shape[0])
-
-    torch._dynamo.reset()
-    run = torch.compile(function, backend=numc.backend("fp32"), dynamic=True)
-    for rows, columns in ((4, 3), (5, 9)):
-        x, y = torch.randn(columns), torch.randn(rows, 1)
-        for ours, eager in zip(run(x, y), function(x, y), strict=True):
-            assert ours.stride() == eager.stride()
-            torch.testing.assert_close(ours, eager)
-
-
-def test_torch_runs_what_cannot_be_compiled_where_sizes_are_free() -> None:
-    torch._dynamo.reset()
-    run = torch.compile(lambda x: torch.special.i0(x * 2) + 1, backend=numc.backend("fp32"), dynamic=True)
-    for size in (5, 8):
-        x = torch.randn(size, size)
-        torch.testing.assert_close(run(x), torch.special.i0(x * 2) + 1)
-
-
 def test_an_operation_for_fixed_sizes_only_has_a_program_for_each() -> None:
     def function(x: Any) -> Any:
         return torch.nn.functional.interpolate(x, scale_factor=0.75, mode="bicubic") + 1
