@@ -56,9 +56,25 @@ def _lower(op: ir.Operation, source: ir.RankedTensorType, result: ir.RankedTenso
     op.erase()
 
 
-def create(name: str, result: ir.Type, operand: ir.Value) -> ir.Value:
-    """Return the result of an operation with one operand, such as a conversion of the dialect torch_c."""
-    return ir.Operation.create(name, results=[result], operands=[operand]).results[0]
+def create(name: str, result: ir.Type, *operands: ir.Value) -> ir.Value:
+    """Return the result of an operation, such as a conversion of the dialect torch_c."""
+    return ir.Operation.create(name, results=[result], operands=operands).results[0]
+
+
+def torch_constant(number: int) -> ir.Value:
+    """Return a constant integer of the dialect torch."""
+    value = ir.IntegerAttr.get(_i64(), number)
+    return ir.Operation.create(
+        "torch.constant.int", results=[ir.Type.parse("!torch.int")], attributes={"value": value}
+    ).results[0]
+
+
+def torch_integer(value: ir.Value) -> int | None:
+    """Return the number that a constant integer of the dialect torch is; None if it is anything else."""
+    made = linalg.maker(value)
+    if made is None or made.name != "torch.constant.int":
+        return None
+    return int(ir.IntegerAttr(made.attributes["value"]).value)
 
 
 def _i64() -> ir.Type:
@@ -73,7 +89,7 @@ def _sizes(value: ir.Value, listed: Sequence[ir.Value]) -> list[ir.Value]:
         return sizes
     zero, one = (arith.ConstantOp(_i64(), n).result for n in (0, 1))
     absent = {n: arith.CmpIOp(arith.CmpIPredicate.slt, sizes[n], zero).result for n in unknown}
-    if len(unknown) > 1 or not _is_constant(listed[unknown[0]]):
+    if len(unknown) > 1 or torch_integer(listed[unknown[0]]) is None:
         _check_one_is_absent([sizes[n] for n in unknown], [absent[n] for n in unknown])
     known = one
     for n, size in enumerate(sizes):
@@ -93,17 +109,13 @@ def _check_one_is_absent(sizes: Sequence[ir.Value], absent: Sequence[ir.Value]) 
     cf.AssertOp(arith.CmpIOp(arith.CmpIPredicate.sge, total, minus).result, TOO_MANY)
 
 
-def _is_constant(value: ir.Value) -> bool:
-    return not isinstance(value.owner, ir.Block) and value.owner.name == "torch.constant.int"
-
-
 def _is_size(value: ir.Value) -> bool:
     """Whether an integer cannot be negative, as far as can be seen."""
     maker = value.owner
     if isinstance(maker, ir.Block):
         return False
-    if _is_constant(value):
-        return bool(ir.IntegerAttr(maker.attributes["value"]).value >= 0)
+    if (number := torch_integer(value)) is not None:
+        return number >= 0
     if maker.name in ("torch.aten.mul.int", "torch.aten.add.int"):
         return all(map(_is_size, maker.operands))
     return str(maker.name) in ("torch.aten.size.int", "torch.aten.sym_size.int", "torch.aten.numel")

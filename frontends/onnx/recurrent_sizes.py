@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch_mlir import ir
 
 from numc.frontends.lowering import operations
+from numc.frontends.reshapes import create, torch_constant, torch_integer
 
 
 def take_free_sizes(module: ir.Module) -> None:
@@ -45,18 +46,12 @@ def _size_zeros(start: ir.Value, source: ir.Value) -> None:
 
 
 def _size(source: ir.Value, dim: int, before: ir.Operation) -> ir.Value:
-    number = ir.Type.parse("!torch.int")
     with ir.InsertionPoint(before):
-        value = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dim)
-        place = ir.Operation.create("torch.constant.int", results=[number], attributes={"value": value}).result
-        return ir.Operation.create("torch.aten.size.int", results=[number], operands=[source, place]).result
+        return create("torch.aten.size.int", ir.Type.parse("!torch.int"), source, torch_constant(dim))
 
 
 def _is_free(value: ir.Value) -> bool:
-    made = _owner(value)
-    return (
-        made is not None and made.name == "torch.constant.int" and ir.IntegerAttr(made.attributes["value"]).value == -1
-    )
+    return torch_integer(value) == -1
 
 
 def _owner(value: ir.Value) -> ir.Operation | None:

@@ -230,6 +230,19 @@ def written(op: ir.Operation) -> set[ir.Value]:
     return written
 
 
+def overwrites(writer: ir.Operation) -> bool:
+    """Whether an operation writes all elements of its output, and reads none."""
+    if writer.name == "memref.copy":
+        return True
+    count = linalg.input_count(writer)
+    alone = len(writer.operands) == count + 1 and not linalg.reduces(writer)
+    return (
+        alone
+        and linalg.is_unused(linalg.body(writer).arguments[count])
+        and bool(linalg.indexing_maps(writer)[count].is_permutation)
+    )
+
+
 def prologue_of(first: Elementwise | None) -> tuple[Emit, tuple[str, ...]]:
     """The initial accumulators, with the types of the values they are made from: by default what the output holds."""
     return (_same, ("f32",)) if first is None else (first.prologue, first.elements)

@@ -18,7 +18,7 @@ from torch_mlir import ir
 
 from numc.passes import linalg
 from numc.passes.buffers.views import buffers
-from numc.passes.plan.fusion import ancestor, written
+from numc.passes.plan.fusion import ancestor, overwrites, written
 from numc.passes.plan.plan import PLAN
 
 _SLICE = ("static_offsets", "static_sizes", "static_strides")
@@ -99,24 +99,11 @@ def _padded(buffer: ir.Operation, order: Sequence[ir.Operation], places: Mapping
     at = {user: places[top] for user in uses if (top := ancestor(user, buffer.block)) is not None}
     every = sorted(at.values())
     first = next((op for op in linalg.operations(order[every[0]]) if op in uses), None) if every else None
-    if first is None or not uses[first] or every[0] < places[fills[0]] or not _is_whole(first):
+    if first is None or not uses[first] or every[0] < places[fills[0]] or not overwrites(first):
         return None
     writers = sorted(((at[user], user) for user, writes in uses.items() if writes), key=lambda writer: writer[0])
     geometry = (buffer.results[0].type, *buffer.operands, *slices)
     return _Padded(buffer, fills[0], frees[0], images, geometry, every, writers)
-
-
-def _is_whole(writer: ir.Operation) -> bool:
-    """Whether an operation writes all elements of its output, and reads none."""
-    if writer.name == "memref.copy":
-        return True
-    count = linalg.input_count(writer)
-    alone = len(writer.operands) == count + 1 and not linalg.reduces(writer)
-    return (
-        alone
-        and linalg.is_unused(linalg.body(writer).arguments[count])
-        and (bool(linalg.indexing_maps(writer)[count].is_permutation))
-    )
 
 
 def _copies(new: _Padded, old: _Padded, order: Sequence[ir.Operation]) -> bool:

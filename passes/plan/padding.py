@@ -16,7 +16,7 @@ from numc.passes import linalg
 from numc.passes.buffers.views import buffers
 from numc.passes.kernels.tasks.plane import Plane
 from numc.passes.plan.contraction import Found, Operand, find, size_of
-from numc.passes.plan.fusion import between, written
+from numc.passes.plan.fusion import between, overwrites, written
 
 # A plane stays in the cache of its core; with fewer planes than these, threads want parts of one.
 _MOST_WORDS = 1 << 16
@@ -191,13 +191,10 @@ def _is_before(one: ir.Operation, other: ir.Operation) -> bool:
 
 def _writes(op: ir.Operation, views: Sequence[ir.Value]) -> bool:
     """Whether `op` writes every element of an image, and reads none."""
-    if op.name == "memref.copy":
-        return op.operands[1] in views and op.operands[0] not in views
-    inputs = linalg.input_count(op)
+    if not overwrites(op):
+        return False
     *read, target = op.operands
-    alone = len(read) == inputs and linalg.is_unused(linalg.body(op).arguments[inputs]) and not linalg.reduces(op)
-    every = alone and bool(linalg.indexing_maps(op)[inputs].is_permutation)
-    return every and target in views and not any(value in views for value in read)
+    return target in views and not any(value in views for value in read)
 
 
 def _plane(found: Found, view: ir.Operation, source: ir.Value | None = None) -> Plane | None:

@@ -85,6 +85,7 @@ def test_variances_of_too_few_numbers() -> None:
     )
 
 
+@pytest.mark.all
 def test_bytes_are_unsigned_and_wrap() -> None:
     check(
         [

@@ -132,14 +132,12 @@ class _Segments:
     def apart(self) -> Read:
         """A segment for each lane: elements that are read alone."""
         f, last = self.f, self.f.i64("maxsi", self.f.i64("subi", self.count, 1), 0)
-        places = [f.i64("addi", self.some, f.i64("minsi", last, n)) for n in range(self.width)]
-        starts = [f.fetch(self.starts, place) for place in places]
+        # What is not there has the element of the last lane that is.
+        numbers = [f.i64("minsi", last, n) for n in range(self.width)]
+        offsets = [f.i64("addi", f.fetch(self.starts, f.i64("addi", self.some, n)), n) for n in numbers]
         there = lanes_below(f, self.width, self.count)
 
         def read(origin: Value) -> Value:
-            # What is not there has the element of the last lane that is.
-            numbers = [f.i64("minsi", last, n) for n in range(self.width)]
-            offsets = [f.i64("addi", start, number) for start, number in zip(starts, numbers, strict=True)]
             lanes = [self._load(f, f.at(origin, offset, self.element)) for offset in offsets]
             return f.lanes(self.width).select(there, f.gathered(lanes), f.lanes(self.width).zero(self.element))
 
