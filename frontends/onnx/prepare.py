@@ -26,7 +26,7 @@ from numc.frontends.onnx.fold import fold, is_weight
 from numc.frontends.onnx.read import MAX_ELEMENTS, check_tensor, label, origin, unsupported
 from numc.frontends.onnx.rewrite import Rewriting
 from numc.frontends.onnx.rewrites.table import CONTROL, QUANTISED, RULES, Rules
-from numc.frontends.onnx.supported import check_nodes
+from numc.frontends.onnx.supported import check_nodes, check_types
 from numc.frontends.onnx.symbolic_sizes import more_sizes
 
 OPSET = 18
@@ -107,6 +107,7 @@ def prepare(
     constants.update(_take_constants(model.graph))
     _forget_shapes(model.graph)
     inferred = _infer_shapes(_with_constants(model, constants)).graph
+    check_types(model.graph, inferred, constants, _opset(model), rewriting.kinds)
     dtypes = in_carriers(model.graph, constants, _opset(model), inferred)
     model = _settled(model, constants, budget, rewriting, RULES)
     _check_sizes(model.graph, budget)

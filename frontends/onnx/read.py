@@ -18,8 +18,10 @@ from numc.frontends.onnx.order import put_in_order
 MAX_ELEMENTS = 2**31 - 1
 """The largest number of elements of a tensor, so that sizes and indices stay within 32 bits."""
 
-_NAMES = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
+NAMES = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
 _OTHERS = {"string", "complex64", "complex128", "undefined"}
+NUMBERS = frozenset(number for number, name in NAMES.items() if name not in _OTHERS)
+"""The types of elements that tensors may have."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,7 @@ def check_tensor(tensor: onnx.TensorProto, what: str) -> None:
 
 
 def _bits(data_type: int) -> int:
-    name = _NAMES[data_type]
+    name = NAMES[data_type]
     if name.endswith(("int4", "int2")) or name == "float4e2m1":
         return 2 if name.endswith("int2") else 4
     return int(onnx.helper.tensor_dtype_to_np_dtype(data_type).itemsize) * 8
@@ -200,8 +202,8 @@ def _elements(dims: list[int], what: str) -> int:
 
 
 def _check_dtype(data_type: int, what: str) -> None:
-    name = _NAMES.get(data_type, f"number {data_type}")
-    if name in _OTHERS or data_type not in _NAMES:
+    name = NAMES.get(data_type, f"number {data_type}")
+    if data_type not in NUMBERS:
         raise NumcError(f"{what} is of type {name}; only tensors of floats, integers and bool are allowed")
 
 

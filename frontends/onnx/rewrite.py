@@ -11,6 +11,8 @@ import onnx
 
 from numc.compiler.support.errors import NumcError
 from numc.frontends.onnx.read import origin, unsupported
+from numc.frontends.onnx.rewrites.axes import check_axes
+from numc.frontends.onnx.rewrites.fits import misfit
 from numc.frontends.onnx.rewrites.node import Array, Node, RefusedError, UnknownRankError
 from numc.frontends.onnx.rewrites.reductions import without_elements
 from numc.frontends.onnx.rewrites.table import RULES, Rules
@@ -58,6 +60,9 @@ class Rewriting:
             if not self.settled.intersection(proto.output):
                 try:
                     if rules is RULES:
+                        check_axes(node)
+                        if why := misfit(node):
+                            raise RefusedError(why)
                         without_elements(node)
                     if rule and not node.made:
                         rule(node)
@@ -66,7 +71,7 @@ class Rewriting:
                     unknown.append((origin(proto), self.kinds.get(proto.name, proto.op_type), opset, str(reason)))
                 except RefusedError as reason:
                     refused.append((origin(proto), self.kinds.get(proto.name, proto.op_type), opset, str(reason)))
-                except (IndexError, TypeError, ValueError) as error:
+                except (LookupError, TypeError, ValueError) as error:
                     why = f"it is not what ONNX defines: {error}"
                     refused.append((origin(proto), self.kinds.get(proto.name, proto.op_type), opset, why))
             if made:

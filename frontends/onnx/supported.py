@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
 import onnx
 
 from numc.compiler.support.errors import did_you_mean
-from numc.frontends.onnx.read import label, unsupported
+from numc.frontends.onnx.read import label, origin, unsupported
 from numc.frontends.onnx.rewrites.table import RULES
+from numc.frontends.onnx.schema import fault, mistyped
 
 _NO_NUMBERS = ("ImageDecoder", "Regex", "String")
 _NEED_NOT_BE = {
@@ -29,23 +34,52 @@ def check_nodes(model: onnx.ModelProto) -> None:
         raise unsupported(refused)
 
 
+def check_types(
+    graph: onnx.GraphProto,
+    inferred: onnx.GraphProto,
+    constants: Mapping[str, npt.NDArray[np.generic]],
+    opset: int,
+    kinds: Mapping[str, str],
+) -> None:
+    """Raise NumcError, with a list of all nodes, if some compute with bool instead of floats, or the like.
+
+    inferred: the types of values. kinds: by name of a node, the operator of the source that it belongs to.
+    """
+    values = [*inferred.input, *inferred.value_info, *inferred.output]
+    types = {value.name: value.type.tensor_type.elem_type for value in values if value.type.HasField("tensor_type")}
+    types |= {name: onnx.helper.np_dtype_to_tensor_dtype(value.dtype) for name, value in constants.items()}
+    refused = []
+    for node in graph.node:
+        if node.domain in ("", "ai.onnx") and onnx.defs.has(node.op_type, opset):
+            if reason := mistyped(node, onnx.defs.get_schema(node.op_type, opset), types):
+                refused.append((origin(node), kinds.get(node.name, node.op_type), opset, reason))
+    if refused:
+        raise unsupported(refused)
+
+
 def _reason(node: onnx.NodeProto, domain: str, version: int | None) -> str:
+    defined = version is not None and onnx.defs.has(node.op_type, version, domain)
     if domain:
         if instead := _NEED_NOT_BE.get(domain) or _NEED_NOT_BE.get(f"{domain}.{node.op_type}"):
             return instead
         known = [operator for where, operator in RULES if where == domain]
         if not known:
             return f"operators of domain '{domain}' are not available"
-        near = did_you_mean(node.op_type, known)
-        return "" if node.op_type in known else f"domain '{domain}' has no such operator here{near}"
-    if (domain, node.op_type) in RULES and not onnx.defs.has(node.op_type, domain):
-        return ""  # what onnxruntime has in ONNX's domain
-    if version is None or not onnx.defs.has(node.op_type, version, domain):
+        if node.op_type not in known:
+            return f"domain '{domain}' has no such operator here{did_you_mean(node.op_type, known)}"
+    elif not defined and (onnx.defs.has(node.op_type) or (domain, node.op_type) not in RULES):
         return f"opset {version} has no such operator"
-    if node.op_type == "Hardmax" and version < 13:
+    elif defined and (instead := _refused(node.op_type, version or 0)):
+        return instead
+    # Others are what onnxruntime has in its domains, or in ONNX's.
+    return fault(node, onnx.defs.get_schema(node.op_type, version or 0, domain)) if defined else ""
+
+
+def _refused(operator: str, version: int) -> str:
+    if operator == "Hardmax" and version < 13:
         return "its input is flattened before opset 13: export with opset 13 or newer"
-    if node.op_type == "Scan" and version < 9:
+    if operator == "Scan" and version < 9:
         return "its inputs have a batch before opset 9: export with opset 9 or newer"
-    if node.op_type.startswith(_NO_NUMBERS):
+    if operator.startswith(_NO_NUMBERS):
         return "only what computes tensors of numbers is available: do this before the model"
     return ""

@@ -169,11 +169,28 @@ class Elements:
                 varying.append((table, step, size))
             else:
                 offset = f.i64("addi", offset, self._index(table, place.offsets[table], step))
+        if nest.checks and k in nest.lookups:
+            return self._checked(k, offset, place)
         if not varying:
             return self._load_at(k, offset, lanes)
         if lanes == self.isa.width and self.isa.permute is not None and self.is_row(k, varying):
             return self._near(k, offset, varying[0], place, lanes, self.isa.permute)
         return self._far(k, offset, varying, place, lanes)
+
+    def _checked(self, k: int, offset: Value, place: Place) -> Value:
+        """An element that is looked up, if its indices are inside: a check of the body ends the run otherwise."""
+        f, kind = self.code, element(self.nest.types[k])
+        inside = f.int(-1, "i1")
+        for table, _, size in self.nest.lookups[k]:
+            index = self._index(table, place.offsets[table], ONE)
+            inside = f.binary("andi", inside, f.compare("ult", index, self.size(size)))
+        with f.choose(inside, f.ty(kind)) as choice:
+            with choice.then():
+                choice.next = [self._scalar(k, offset)]
+            with choice.otherwise():
+                zero, stored = f.zero(kind if kind == "i1" else in_memory(kind)), in_memory(kind)
+                choice.next = [zero if kind in ("i1", stored) else f.cast("bitcast", zero, kind)]
+        return choice.results[0]
 
     def is_row(self, k: int, tables: Sequence[tuple[int, Size, Size]]) -> bool:
         """Whether the elements of operand `k` that the indices of `tables` name are of one row, and can be permuted."""

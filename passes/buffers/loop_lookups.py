@@ -34,9 +34,11 @@ class Lookup:
 def lookups_of(generic: ir.Operation) -> list[Lookup] | None:
     """The elements that a body looks up; None if one of them has an index of another kind.
 
-    None, too, if the body does anything else with a memref: asks for its size, stores to it, or loads in a branch.
+    None, too, if the body does anything else with a memref: asks for its size, stores to it, or loads in a branch; and
+    if it checks first that a constant index is inside.
     """
     found: list[Lookup] = []
+    checks = any(op.operation.name == "cf.assert" for op in linalg.body(generic).operations)
     for op in linalg.body(generic).operations:
         if op.operation.name != "memref.load":
             continue
@@ -45,7 +47,7 @@ def lookups_of(generic: ir.Operation) -> list[Lookup] | None:
         tables = []
         for p, index in enumerate(indices):
             place = _place(generic, index)
-            if place is None:
+            if place is None or (checks and _may_be_outside(source.type, p, place)):
                 return None
             if isinstance(place, int):
                 tables.append((p, place))
@@ -58,6 +60,13 @@ def lookups_of(generic: ir.Operation) -> list[Lookup] | None:
     others = (op for op in linalg.operations(generic) if op != generic and op not in loads)
     uses_memref = any(isinstance(v.type, ir.MemRefType) for op in others for v in op.operands)
     return None if uses_memref else found
+
+
+def _may_be_outside(kind: ir.MemRefType, p: int, place: Linear | int) -> bool:
+    """Whether a constant index is not known to be inside of dimension `p`."""
+    if isinstance(place, int) or place[0]:
+        return False
+    return kind.is_dynamic_dim(p) or not 0 <= place[1] < kind.get_dim_size(p)
 
 
 def _place(generic: ir.Operation, index: ir.Value) -> Linear | int | None:

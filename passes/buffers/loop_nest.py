@@ -89,8 +89,9 @@ class Nest:
     reductions, the parallel loop along which some operand is contiguous that is not so along the last one; it is the
     last but one. has_functions: whether the body has elementary functions. extreme: the one of _EXTREMES that a
     reduction of f32 is. lookups: of every operand that is looked up, the inputs that its indices are read from, how far
-    each moves, and the size of the dimension. rows: how many rows there are if the nest is a step of a chain that is
-    computed by rows (rows.py): then `outer` begins with them, and its iterations may be cut between any two.
+    each moves, and the size of the dimension. checks: whether the body has some, as of an index that is read: elements
+    that are not there must not be looked up before it. rows: how many rows there are if the nest is a step of a chain
+    that is computed by rows (rows.py): then `outer` begins with them, and its iterations may be cut between any two.
     """
 
     operands: list[ir.Value]
@@ -109,6 +110,7 @@ class Nest:
     has_functions: bool
     extreme: str | None
     lookups: dict[int, list[tuple[int, Size, Size]]]
+    checks: bool
     rows: Size | None
 
     @property
@@ -245,6 +247,7 @@ def nest_of(generic: ir.Operation, rows: int = 0) -> Nest | None:
         any(op.name in FUNCTIONS for op in linalg.operations(generic)),
         _extreme(generic),
         lookups,
+        any(op.operation.name == "cf.assert" for op in linalg.body(generic).operations),
         prod(counts[:rows], start=ONE) if rows else None,
     )
 

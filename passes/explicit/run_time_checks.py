@@ -84,7 +84,7 @@ def _check_extract(op: ir.Operation, generic: ir.Operation | None = None, sizes:
                 before.require(fits, MISMATCH.format("a tensor is smaller than the indices into it"))
             continue
         where = traced(index)
-        if isinstance(where, int) and isinstance(size, int):
+        if isinstance(where, int) and isinstance(size, int) and 0 <= where < size:
             continue
         writer = Sizes.before(op)
         # Compared without sign: a negative index is a huge one.

@@ -6,6 +6,8 @@ numbers, which the program's manifest takes over.
 
 from __future__ import annotations
 
+import re
+
 from torch_mlir import ir
 
 from numc.passes import facts, linalg
@@ -37,7 +39,8 @@ def checks_to_failures(module: ir.Operation) -> None:
     for check in linalg.operations(module, "cf.assert"):
         message = str(ir.StringAttr(check.attributes["msg"]).value)
         message = _MESSAGES.get(message, message)
-        place = check.location.name_str if isinstance(check.location, ir.NameLoc) else ""
+        # Of several nodes that one became, the later ones are numbered.
+        place = re.sub(r"#\d+$", "", check.location.name_str) if isinstance(check.location, ir.NameLoc) else ""
         code = codes.setdefault(f"{message}{f' (in {place!r})' if place else ''}", len(codes) + 1)
         with ir.InsertionPoint(check), check.location:
             true = _constant(i1, -1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import onnx
 import pytest
 import torch
 from torch import Tensor, nn
@@ -12,6 +13,7 @@ from torch.nn import functional
 
 import numc
 from numc.compiler.support.errors import NumcError
+from tiers import by_default
 
 
 class Several(nn.Module):
@@ -87,3 +89,41 @@ def test_looked_up_elements_of_free_sizes() -> None:
             assert np.array_equal(got, want.numpy())
     with pytest.raises(NumcError, match="an index is out of range"):
         program(np.zeros((4, 100), np.float32), np.array([0, 4]), COLUMNS.numpy())
+
+
+@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize(
+    "dtype",
+    by_default(
+        [torch.float32, torch.bool, torch.bfloat16, torch.int64, torch.float64], [torch.float32, torch.bfloat16]
+    ),
+)
+def test_an_element_far_outside_is_not_read(dtype: torch.dtype, free: bool) -> None:
+    """Indices that every element has for itself are checked before memory is read, which may not be there."""
+
+    class Gathered(nn.Module):
+        def forward(self, x: Tensor, i: Tensor) -> Tensor:
+            return torch.gather(x, 1, i)
+
+    x, indices = torch.arange(12).reshape(3, 4).to(dtype), torch.tensor([[3, 0], [1, 1], [2, 3]])
+    auto = torch.export.Dim.AUTO
+    sizes = ({0: auto, 1: auto}, {0: auto}) if free else None
+    program = numc.compile(Gathered(), (x, indices), dynamic_shapes=sizes)
+    assert torch.equal(torch.as_tensor(program(x, indices)), torch.gather(x, 1, indices))
+    for outside in (4, -1, 2**20, 2**40, -(2**40), 2**63 - 1, -(2**63)):
+        indices[2, 1] = outside
+        with pytest.raises(NumcError, match="^an index is out of range"):
+            program(x, indices)
+
+
+@pytest.mark.parametrize("index", [4, 2**40, -5, -(2**40)])
+def test_a_constant_index_outside(index: int) -> None:
+    """Its check is in the loop that would read the element."""
+    node = onnx.helper.make_node("GatherElements", ["x", "i"], ["y"], name="chosen", axis=1)
+    x, y = (onnx.helper.make_tensor_value_info(name, 1, shape) for name, shape in (("x", (3, 4)), ("y", None)))
+    constant = onnx.numpy_helper.from_array(np.array([[0, index]]), "i")
+    graph = onnx.helper.make_graph([node], "g", [x], [y], [constant])
+    opset = onnx.helper.make_opsetid("", 18)
+    program = numc.compile(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=8))
+    with pytest.raises(NumcError, match="^an index is out of range .in 'chosen'.$"):
+        program(np.zeros((3, 4), np.float32))

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -20,6 +21,8 @@ from numc.frontends import mlir as mlir_frontend
 from numc.frontends import process
 from numc.frontends.imported import Argument, Imported
 from numc.frontends.onnx import load as frontend
+from numc.frontends.onnx.diagnose import explain
+from numc.frontends.onnx.prepare import prepare
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "examples" / "digits"
@@ -521,15 +524,27 @@ def test_limits_and_crashes_of_the_importer(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(asked) == 3
 
 
-def test_a_crashing_node_is_named(save: Maker) -> None:
-    # torch-mlir divides by 0 here; if it learns better, this test needs another crash.
+def test_a_crashing_node_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = [
-        helper.make_node("Conv", ["x", "k"], ["y"], name="none", group=0),
+        helper.make_node("Conv", ["x", "k"], ["y"], name="none"),
         helper.make_node("Relu", ["v"], ["w"], name="fine"),
     ]
     inputs = [value("x", [1, 2, 4, 4]), value("k", [2, 2, 3, 3]), value("v", [4])]
-    text = error(save(nodes, inputs, [value("y", [1, 2, 2, 2]), value("w", [4])]))
-    assert text == "1 node cannot be compiled: node 'none' (Conv, opset 18): the importer crashed with SIGFPE"
+    graph = helper.make_graph(nodes, "g", inputs, [value("y", [1, 2, 2, 2]), value("w", [4])])
+    prepared = prepare(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), {})
+    ask = process.ask
+
+    def crash(task: str, request: dict[str, Any], parts: list[bytes], **options: Any) -> object:
+        if b"Conv" in parts[0]:
+            raise process.CrashError("crashed with SIGFPE", "convert")
+        return ask(task, request, parts, **options)
+
+    monkeypatch.setattr(process, "ask", crash)
+    found = explain(prepared, "the importer crashed")
+    opset = prepared.model.opset_import[0].version
+    assert (
+        str(found) == f"1 node cannot be compiled: node 'none' (Conv, opset {opset}): the importer crashed with SIGFPE"
+    )
 
 
 # MLIR text.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import onnx
 
 from numc.frontends.onnx.rewrites.node import END, Node, RefusedError
 
@@ -241,6 +242,69 @@ def scatter_elements(node: Node) -> None:
     node.op("Identity", value, to=node.output(0))
 
 
+def gather_nd(node: Node) -> None:
+    """GatherND: torch-mlir does not see that an index is outside of its dimension if it is inside of the tensor."""
+    batches, source, indices = node.attribute("batch_dims", 0), node.input(0), node.input(1)
+    ranks = node.rank(source), node.rank(indices)
+    if not 0 <= batches < min(ranks):
+        raise RefusedError(f"its batch_dims {batches} is not below the ranks of its inputs, {ranks[0]} and {ranks[1]}")
+    depth = _depth(node, indices, ranks[0] - batches)
+    if depth < 2 and not batches:
+        return
+    sizes = node.sizes(source)
+    indexed, left = sizes[batches : batches + depth], sizes[batches + depth :]
+    place, inside = _flat(node, indices, indexed)
+    if batches:  # what one of the batch has lies behind what the one before has
+        count = node.product(*sizes[:batches])
+        first = node.op("Mul", node.steps(count), node.list_of([node.product(*indexed)]))
+        first = node.reshape(first, [*sizes[:batches], *[1] * (ranks[1] - 1 - batches)])
+        place = node.op("Add", place, first)
+    place = node.op("Where", inside, place, node.list_of([node.product(*sizes[: batches + depth])]))
+    node.op("Gather", node.reshape(source, [-1, *left]), place, axis=0, to=node.output(0))
+
+
+def scatter_nd(node: Node) -> None:
+    """ScatterND: with several indices for each place, as GatherND."""
+    source, indices, updates = (node.input(n) for n in range(3))
+    depth = _depth(node, indices, node.rank(source))
+    if depth < 2:
+        return
+    sizes = node.sizes(source)
+    place, inside = _flat(node, indices, sizes[:depth])
+    place = node.op("Where", inside, place, node.list_of([node.product(*sizes[:depth])]))
+    flat = node.reshape(source, [-1, *sizes[depth:]])
+    place = node.op("Unsqueeze", place, node.ints(-1))
+    written = node.op("ScatterND", flat, place, updates, reduction=node.attribute("reduction", None))
+    node.reshape(written, sizes, to=node.output(0))
+
+
+def _depth(node: Node, indices: str, dimensions: int) -> int:
+    """How many dimensions indices count. Raises RefusedError unless they are fixed, and there are as many."""
+    depth = node.shape(indices)[-1]
+    if depth is None:
+        raise RefusedError(f"the last dimension of '{indices}' has no fixed size: give shapes={{...}} or --shape")
+    if not 1 <= depth <= dimensions:
+        raise RefusedError(f"'{indices}' has {depth} numbers for an element: 1 to {dimensions} are allowed")
+    return depth
+
+
+def _flat(node: Node, indices: str, sizes: Sequence[int | str]) -> tuple[str, str]:
+    """Emit lists of indices as places in a flat tensor of these sizes, and whether all of a list are inside."""
+    place = within = ""
+    for n, size in enumerate(sizes):
+        index = node.op("Gather", indices, node.constant(n, np.int64), axis=-1)
+        length = node.list_of([size])
+        inside = node.op(
+            "And",
+            node.op("GreaterOrEqual", index, node.op("Neg", length)),
+            node.op("Less", index, length),
+        )
+        from_start = node.op("Where", node.op("Less", index, node.ints(0)), node.op("Add", index, length), index)
+        place = node.op("Add", node.op("Mul", place, length), from_start) if place else from_start
+        within = node.op("And", within, inside) if within else inside
+    return place, within
+
+
 def _steps(node: Node, name: str, axis: int) -> int:
     size = node.shape(name)[axis]
     if size is None or size > MAX_TURNS:
@@ -261,6 +325,26 @@ def tensor_scatter(node: Node) -> None:
         places = node.op("Mod", places, node.list_of([node.size(past, axis)]))
     wide = node.op("Expand", places, node.list_of(node.sizes(update)))
     node.op("ScatterElements", past, wide, update, axis=axis, to=node.output(0))
+
+
+def eye_like(node: Node) -> None:
+    """EyeLike with a diagonal that lies outside of the matrix is zero: torch-mlir fails."""
+    shape, dtype = node.shape(node.input(0)), node.attribute("dtype", 0) or node.dtype(node.input(0))
+    if len(shape) != 2:
+        raise RefusedError(f"its input has {len(shape)} dimensions: 2 are allowed")
+    rows, columns = shape
+    if rows is not None and columns is not None and not -rows < node.attribute("k", 0) < columns:
+        zeros = node.constant(np.zeros(shape), onnx.helper.tensor_dtype_to_np_dtype(dtype))
+        node.op("Identity", zeros, to=node.output(0))
+
+
+def cumulative_sum(node: Node) -> None:
+    """CumSum along an axis that is computed: of a list, it is the only one."""
+    if node.input(1) in node.constants:
+        return
+    if node.rank(node.input(0)) != 1:
+        raise RefusedError(f"its axis '{node.input(1)}' is computed: it has to be a constant")
+    node.copy().input[1] = node.constant(0, np.int64)
 
 
 def cumulative_product(node: Node) -> None:

@@ -6,10 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from numc.frontends.onnx.rewrites.node import END, Node, RefusedError
-
-MAX_GROUPS = 64
-"""The largest number of groups of a transposed convolution."""
+from numc.frontends.onnx.rewrites.node import Node, RefusedError
 
 
 def einsum(node: Node) -> None:
@@ -91,68 +88,6 @@ def _integer_stacks(node: Node) -> None:
         last = [node.size(name, -2), node.size(name, -1)]
         flat.append(node.reshape(node.op("Expand", name, node.list_of([*sizes, *last])), [-1, *last]))
     node.reshape(node.op("MatMul", *flat), [*sizes, rows, columns], to=node.output(0))
-
-
-def conv_transpose(node: Node) -> None:
-    """ConvTranspose: groups are transposed one by one, and padding to a size is written as numbers."""
-    source, weight, bias = node.input(0), node.input(1), node.input(2)
-    groups = node.attribute("group", 1)
-    changed: dict[str, Any] = {}
-    auto, wanted = node.attribute("auto_pad", "NOTSET"), node.attribute("output_shape", ())
-    if auto.startswith("SAME") or wanted:
-        changed = {"auto_pad": None, "output_shape": None, **_fitting(node, auto, list(wanted))}
-    elif (pads := list(node.attribute("pads", ())))[: len(pads) // 2] != pads[len(pads) // 2 :]:
-        changed = {"pads": pads}
-    channels = node.shape(weight)[0]
-    if groups == 1 or channels is None or groups > MAX_GROUPS:
-        if changed:
-            _cropped(node, [source, weight, *filter(None, [bias])], changed, node.output(0))
-        return
-    parts = []
-    for group in range(groups):
-        bounds = group * channels // groups, (group + 1) * channels // groups
-        inputs = [node.cut(source, 1, *bounds), node.cut(weight, 0, *bounds)]
-        if bias:
-            wide = node.shape(weight)[1]
-            assert wide is not None
-            inputs.append(node.cut(bias, 0, group * wide, (group + 1) * wide))
-        parts.append(_cropped(node, inputs, {**changed, "group": None}, node.fresh()))
-    node.op("Concat", *parts, axis=1, to=node.output(0))
-
-
-def _cropped(node: Node, inputs: list[str], changed: dict[str, Any], to: str) -> str:
-    """Emit the transposed convolution; torch-mlir crops as much before an image as after it only."""
-    pads = changed.get("pads", node.attribute("pads", ()))
-    half = len(pads) // 2
-    crops = list(pads[:half]) != list(pads[half:])
-    copy = node.copy(**{**changed, "pads": None} if crops else changed)
-    copy.input[:] = inputs
-    copy.output[:] = [node.fresh() if crops else to]
-    if crops:
-        starts, ends = node.ints(*pads[:half]), node.ints(*(-pad if pad else END for pad in pads[half:]))
-        node.op("Slice", copy.output[0], starts, ends, node.ints(*range(2, 2 + half)), to=to)
-    return to
-
-
-def _fitting(node: Node, auto: str, wanted: list[int]) -> dict[str, list[int]]:
-    """The padding with which a transposed convolution has the size that it says."""
-    image, weight = node.shape(node.input(0))[2:], node.shape(node.input(1))[2:]
-    if None in weight or (wanted and None in image):
-        raise RefusedError("padding to a size is available for images of fixed sizes only: give shapes={...}")
-    rank = len(image)
-    strides, dilations = (list(node.attribute(name, [1] * rank)) for name in ("strides", "dilations"))
-    more = list(node.attribute("output_padding", [0] * rank))
-    before, after = [], []
-    for n in range(rank):
-        size, kernel = image[n] or 0, weight[n] or 0  # with auto_pad, the padding does not depend on the size
-        target = wanted[len(wanted) - rank + n] if wanted else size * strides[n]
-        total = strides[n] * (size - 1) + more[n] + (kernel - 1) * dilations[n] + 1 - target
-        if total < 0:
-            more[n], total = more[n] - total, 0
-        small, large = total // 2, total - total // 2
-        before.append(small if auto == "SAME_UPPER" else large)
-        after.append(large if auto == "SAME_UPPER" else small)
-    return {"pads": before + after, "output_padding": more}
 
 
 def determinant(node: Node) -> None:

@@ -7,7 +7,8 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper
 
-from numc.frontends.onnx.rewrites.images.windows import windows_of
+from numc.frontends.onnx.rewrites.images.convolutions import convolved
+from numc.frontends.onnx.rewrites.images.windows import fixed_image
 from numc.frontends.onnx.rewrites.node import Array, Node, RefusedError
 
 _TYPES = dict(TensorProto.DataType.items())
@@ -228,14 +229,15 @@ def conv_integer(node: Node) -> None:
     """ConvInteger: of int32, a Conv then (convert.py), without padding, which torch-mlir ignores, and zero points."""
     source, weight, zero = (node.input(n) for n in range(3))
     weight_zero = _zero_point(node, node.input(3))
-    pads, rank = list(node.attribute("pads", ())), node.rank(weight)
-    if node.attribute("auto_pad", "NOTSET").startswith("SAME"):
-        windows = windows_of(node, [size or 0 for size in node.shape(weight)[2:]])
-        pads = windows.before + windows.after
+    rank, windows = node.rank(weight), convolved(node)
+    if windows is None:
+        raise RefusedError("it is available for weights of fixed sizes only: give shapes={...} or --shape")
+    if windows.auto:
+        windows = windows.on(fixed_image(node))
+    pads = windows.before + windows.after
     image, kernel = centred(node, source, zero), node.cast(weight, TensorProto.INT32)
     if any(pads):
-        half = len(pads) // 2
-        image = node.op("Pad", image, node.ints(0, 0, *pads[:half], 0, 0, *pads[half:]))
+        image = node.op("Pad", image, node.ints(0, 0, *windows.before, 0, 0, *windows.after))
     if weight_zero:
         offset = node.reshape(weight_zero, [-1, *[1] * (rank - 1)]) if node.rank(weight_zero) else weight_zero
         kernel = node.op("Sub", kernel, node.cast(offset, TensorProto.INT32))

@@ -19,7 +19,7 @@ from numc.frontends.onnx.rewrites import (
 )
 from numc.frontends.onnx.rewrites.domains import attention, contrib, contrib_quantized, learned, optimizers
 from numc.frontends.onnx.rewrites.functions import expand
-from numc.frontends.onnx.rewrites.images import deformed, resize, windows
+from numc.frontends.onnx.rewrites.images import convolutions, deformed, pooling, regions, resize, unpooling
 from numc.frontends.onnx.rewrites.node import Node
 
 Rule = Callable[[Node], None]
@@ -83,13 +83,14 @@ RULES: Rules = {
     ("", "AffineGrid"): resize.affine_grid,
     ("", "ArgMax"): indexing.extreme,
     ("", "ArgMin"): indexing.extreme,
-    ("", "AveragePool"): windows.average_pool,
-    ("", "Col2Im"): windows.col_to_image,
+    ("", "AveragePool"): pooling.average_pool,
+    ("", "Col2Im"): unpooling.col_to_image,
     ("", "Compress"): indexing.compress,
-    ("", "Conv"): windows.convolution,
+    ("", "Conv"): convolutions.convolution,
     ("", "ConvInteger"): quantized.conv_integer,
-    ("", "ConvTranspose"): linear.conv_transpose,
+    ("", "ConvTranspose"): convolutions.conv_transpose,
     ("", "CumProd"): indexing.cumulative_product,
+    ("", "CumSum"): indexing.cumulative_sum,
     ("", "DFT"): fourier.dft,
     ("", "DeformConv"): deformed.deform_conv,
     ("", "DepthToSpace"): indexing.depth_to_space,
@@ -97,7 +98,9 @@ RULES: Rules = {
     ("", "Div"): integers.in_int32(),
     ("", "Dropout"): elementwise.dropout,
     ("", "Einsum"): linear.einsum,
+    ("", "EyeLike"): indexing.eye_like,
     ("", "GRU"): recurrent.recurrent,
+    ("", "GatherND"): indexing.gather_nd,
     ("", "Gemm"): linear.gemm,
     ("", "GridSample"): resize.grid_sample,
     ("", "InstanceNormalization"): elementwise.instance_normalization,
@@ -105,11 +108,11 @@ RULES: Rules = {
     ("", "LSTM"): recurrent.recurrent,
     ("", "LogSoftmax"): elementwise.softmax,
     ("", "LpNormalization"): elementwise.lp_normalization,
-    ("", "LpPool"): windows.lp_pool,
+    ("", "LpPool"): pooling.lp_pool,
     ("", "MatMul"): linear.mat_mul,
     ("", "MatMulInteger"): quantized.mat_mul_integer,
-    ("", "MaxPool"): integers.in_int32(windows.max_pool),
-    ("", "MaxUnpool"): windows.max_unpool,
+    ("", "MaxPool"): integers.in_int32(pooling.max_pool),
+    ("", "MaxUnpool"): unpooling.max_unpool,
     ("", "Mod"): integers.in_int32(),
     ("", "Pad"): indexing.pad,
     ("", "Pow"): integers.power,
@@ -117,9 +120,10 @@ RULES: Rules = {
     ("", "QLinearMatMul"): quantized.linear_mat_mul,
     ("", "RNN"): recurrent.recurrent,
     ("", "Resize"): resize.resize,
-    ("", "RoiAlign"): windows.roi_align,
+    ("", "RoiAlign"): regions.roi_align,
     ("", "STFT"): fourier.stft,
     ("", "ScatterElements"): indexing.scatter_elements,
+    ("", "ScatterND"): indexing.scatter_nd,
     ("", "Sign"): elementwise.sign,
     ("", "Slice"): indexing.slice_backwards,
     ("", "Softmax"): elementwise.softmax,

@@ -12,6 +12,7 @@ import onnx
 from onnx import TensorProto
 
 from numc.frontends.onnx.rewrites.domains.contrib import fast_gelu, unpacked
+from numc.frontends.onnx.rewrites.images.windows import windows_of
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
 from numc.frontends.onnx.rewrites.quantized import centred, rows_of, saturated, scalar, stacked
 
@@ -54,15 +55,11 @@ def _whole_windows(node: Node) -> dict[str, Any]:
 
     AveragePool does not count what rounding up makes a window reach beyond the padding; QLinearAveragePool does.
     """
-    kernel = node.attribute("kernel_shape", ())
-    rank = len(kernel)
-    strides, pads = node.attribute("strides", ()) or [1] * rank, node.attribute("pads", ()) or [0] * 2 * rank
-    if len(strides) != rank or len(pads) != 2 * rank:
-        raise RefusedError("its strides or its pads are not as many as its kernel_shape has dimensions")
-    after = [pad + stride - 1 for pad, stride in zip(pads[rank:], strides, strict=True)]
-    if any(pad >= size for pad, size in zip(after, kernel, strict=True)):
+    windows = windows_of(node, node.attribute("kernel_shape", ()))
+    after = [pad + stride - 1 for pad, stride in zip(windows.after, windows.strides, strict=True)]
+    if any(pad >= size for pad, size in zip(after, windows.kernel, strict=True)):
         raise RefusedError("ceil_mode and count_include_pad where a window may begin behind the image; use ceil_mode=0")
-    return {"ceil_mode": 0, "pads": [*pads[:rank], *after]}
+    return {"ceil_mode": 0, "pads": [*windows.before, *after]}
 
 
 def concat(node: Node) -> None:

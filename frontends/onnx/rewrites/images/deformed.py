@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 
+from numc.frontends.onnx.rewrites.images.convolutions import convolved
 from numc.frontends.onnx.rewrites.images.resize import Sampler
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
 
@@ -14,23 +15,29 @@ def deform_conv(node: Node) -> None:
     """DeformConv of images of fixed size."""
     source, weight, offset, bias, mask = (node.input(n) for n in range(5))
     shape, kernel, placed = node.shape(source), node.shape(weight), node.shape(offset)
-    if len(shape) != 4 or None in (*shape[1:], *kernel, *placed[1:]):
+    if len(shape) != 4 or len(kernel) != 4 or None in (*shape[1:], *kernel, *placed[1:]):
         raise RefusedError("it is available for images of two dimensions and of fixed size only: give shapes={...}")
+    windows = convolved(node, bias)
+    assert windows is not None
     _, channels, height, width = (size or 0 for size in shape)
     outputs, depth, *window = (size or 0 for size in kernel)
-    places = [size or 0 for size in placed[2:]]
+    places = windows.counts([height, width])
     groups, moved = node.attribute("group", 1), node.attribute("offset_group", 1)
-    strides, dilations = node.attribute("strides", [1, 1]), node.attribute("dilations", [1, 1])
-    pads = node.attribute("pads", [0, 0, 0, 0])
     taps, count = window[0] * window[1], places[0] * places[1]
-    if placed[1] != 2 * moved * taps or channels != depth * groups or channels % moved:
-        raise RefusedError(f"its offsets have {placed[1]} channels, and {2 * moved * taps} are what its kernel needs")
+    if moved < 1 or channels % moved:
+        raise RefusedError(f"its offset_group is {moved}, which does not divide its {channels} channels")
+    for name, what, wide in ((offset, "offsets", 2), (mask, "masks", 1)):
+        wanted = [wide * moved * taps, *places]
+        if name and node.shape(name)[1:] != wanted:
+            raise RefusedError(
+                f"its {what} '{name}' have sizes {node.shape(name)[1:]} for an image: {wanted} are needed"
+            )
     batch = node.size(source, 0)
     offsets = node.reshape(offset, [batch, moved, taps, 2, count])
     along = []
     for n, length in enumerate((height, width)):
-        grid = np.indices(window)[n].reshape(-1, 1) * dilations[n]
-        start = np.indices(places)[n].reshape(1, -1) * strides[n] - pads[n]
+        grid = np.indices(window)[n].reshape(-1, 1) * windows.dilations[n]
+        start = np.indices(places)[n].reshape(1, -1) * windows.strides[n] - windows.before[n]
         given = node.op("Gather", offsets, node.constant(n, np.int64), axis=3)
         place = node.op("Add", given, node.constant(grid + start, np.float32))
         along.append(Sampler(node, "zeros", True).at(node.reshape(place, [batch, moved, 1, taps * count]), length))

@@ -3,41 +3,40 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 
 from onnx import TensorProto
 
+from numc.frontends.onnx.rewrites.images.windows import Windows
 from numc.frontends.onnx.rewrites.node import END, Node, Sizes
 
 
-def average_free_image(node: Node, kernel: Sequence[int], before: Sizes, after: Sizes) -> None:
+def average_free_image(node: Node, windows: Windows, before: Sizes, after: Sizes) -> None:
     """Emit the averages of the windows of an image. before, after: its padding, which is as long as the last window.
 
     What counts is the image, or with count_include_pad the padding that the node declares, too.
     """
-    op, source, rank = node.op, node.input(0), len(kernel)
-    strides, dilations = (list(node.attribute(name, [1] * rank)) for name in ("strides", "dilations"))
-    declared = list(node.attribute("pads", [0] * (2 * rank))) if node.attribute("count_include_pad", 0) else None
+    op, source, rank = node.op, node.input(0), windows.rank
+    is_declared = node.attribute("count_include_pad", 0) != 0
     padded = op("Pad", source, node.list_of([0, 0, *before, 0, 0, *after]), node.like(0, source))
-    taps = [[tap * d for tap in range(k)] for k, d in zip(kernel, dilations, strict=True)]
+    taps = [[tap * d for tap in range(k)] for k, d in zip(windows.kernel, windows.dilations, strict=True)]
     total = ""
     for place in itertools.product(*taps):
         element = padded
         for n, offset in enumerate(place):
-            element = _every(node, element, n + 2, offset, taps[n][-1], strides[n])
+            element = _every(node, element, n + 2, offset, taps[n][-1], windows.strides[n])
         total = op("Add", total, element) if total else element
     count = ""
     for n in range(rank):
         begins, size = node.list_of([before[n]]), node.list_of([node.size(source, n + 2)])
         ends = op("Add", begins, size)
-        if declared is not None:
-            begins, ends = node.ints(0), op("Add", ends, node.ints(declared[rank + n]))
+        if is_declared:
+            begins, ends = node.ints(0), op("Add", ends, node.ints(windows.after[n]))
         places = node.steps(op("Shape", padded, start=n + 2, end=n + 3))
         inside = op("And", op("GreaterOrEqual", places, begins), op("Less", places, ends))
         line = node.cast(inside, TensorProto.INT64)
         along = ""
         for offset in taps[n]:
-            one = _every(node, line, 0, offset, taps[n][-1], strides[n])
+            one = _every(node, line, 0, offset, taps[n][-1], windows.strides[n])
             along = op("Add", along, one) if along else one
         column = node.reshape(along, [-1, *[1] * (rank - 1 - n)])
         count = op("Mul", count, column) if count else column

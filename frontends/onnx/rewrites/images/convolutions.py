@@ -1,0 +1,121 @@
+"""Convolutions and transposed convolutions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numc.frontends.onnx.rewrites.images.free_padding import pad_free_image
+from numc.frontends.onnx.rewrites.images.windows import Windows, fixed_image, windows_of
+from numc.frontends.onnx.rewrites.node import END, Node, RefusedError
+
+_MAX_GROUPS = 64
+"""The largest number of groups of a transposed convolution."""
+
+
+def convolution(node: Node) -> None:
+    """Conv of an image of free sizes."""
+    if (windows := convolved(node, node.input(2))) is not None:
+        pad_free_image(node, windows, 0)
+
+
+def convolved(node: Node, bias: str = "", *, transposed: bool = False) -> Windows | None:
+    """The windows of a convolution, None if its weight has no known sizes.
+
+    bias: the name of its bias. Raises RefusedError unless image, weight, bias and group fit together.
+    """
+    groups, image, weight = node.attribute("group", 1), node.input(0), node.input(1)
+    if groups < 1:
+        raise RefusedError(f"its group is {groups}: it has to be 1 or more")
+    known = node.known_shape(weight)
+    sizes = [size for size in known or () if size is not None]
+    if known is None or len(sizes) != len(known):
+        return None
+    if len(sizes) < 3:
+        raise RefusedError(f"its weight '{weight}' has sizes {sizes}: two, and those of the window, are needed")
+    first, second, *kernel = sizes
+    windows = windows_of(node, kernel)
+    if first % groups:
+        raise RefusedError(f"its weight '{weight}' has sizes {sizes}, and group {groups} does not divide {first}")
+    channels, outputs = (first, second * groups) if transposed else (second * groups, first)
+    if (found := (node.known_shape(image) or [None, None])[1]) not in (None, channels):
+        raise RefusedError(f"'{image}' has {found} channels, and its weight '{weight}' of sizes {sizes} with group "
+                           f"{groups} needs {channels}")  # fmt: skip
+    if (given := list(node.attribute("kernel_shape", kernel))) != kernel:
+        raise RefusedError(f"its kernel_shape is {given}, and its weight '{weight}' has windows of {kernel}")
+    if bias and (length := node.known_shape(bias)) not in (None, [None], [outputs]):
+        raise RefusedError(f"its bias '{bias}' has sizes {length}, and {[outputs]} are needed")
+    return windows
+
+
+def conv_transpose(node: Node) -> None:
+    """ConvTranspose: groups are transposed one by one, and padding to a size is written as numbers."""
+    source, weight, bias = node.input(0), node.input(1), node.input(2)
+    groups = node.attribute("group", 1)
+    changed: dict[str, Any] = {}
+    wanted, windows = list(node.attribute("output_shape", ())), convolved(node, bias, transposed=True)
+    if windows is not None:
+        more = _output_padding(node, windows)
+        if windows.auto or wanted:
+            changed = {"auto_pad": None, "output_shape": None, **_fitting(node, windows, more, wanted)}
+        elif windows.before != windows.after:
+            changed = {"pads": windows.before + windows.after}
+    elif wanted or node.attribute("auto_pad", "NOTSET").startswith("SAME"):
+        raise RefusedError("padding to a size is available for weights of fixed sizes only: give shapes={...}")
+    channels = node.shape(weight)[0]
+    if groups == 1 or channels is None or groups > _MAX_GROUPS:
+        if changed:
+            _cropped(node, [source, weight, *filter(None, [bias])], changed, node.output(0))
+        return
+    parts = []
+    for group in range(groups):
+        bounds = group * channels // groups, (group + 1) * channels // groups
+        inputs = [node.cut(source, 1, *bounds), node.cut(weight, 0, *bounds)]
+        if bias:
+            wide = node.shape(weight)[1]
+            assert wide is not None
+            inputs.append(node.cut(bias, 0, group * wide, (group + 1) * wide))
+        parts.append(_cropped(node, inputs, {**changed, "group": None}, node.fresh()))
+    node.op("Concat", *parts, axis=1, to=node.output(0))
+
+
+def _cropped(node: Node, inputs: list[str], changed: dict[str, Any], to: str) -> str:
+    """Emit the transposed convolution; torch-mlir crops as much before an image as after it only."""
+    pads = changed.get("pads", node.attribute("pads", ()))
+    half = len(pads) // 2
+    crops = list(pads[:half]) != list(pads[half:])
+    copy = node.copy(**{**changed, "pads": None} if crops else changed)
+    copy.input[:] = inputs
+    copy.output[:] = [node.fresh() if crops else to]
+    if crops:
+        starts, ends = node.ints(*pads[:half]), node.ints(*(-pad if pad else END for pad in pads[half:]))
+        node.op("Slice", copy.output[0], starts, ends, node.ints(*range(2, 2 + half)), to=to)
+    return to
+
+
+def _output_padding(node: Node, windows: Windows) -> list[int]:
+    """How much longer the result is than its last window reaches."""
+    more = list(node.attribute("output_padding", ())) or [0] * windows.rank
+    limits = [max(pair) for pair in zip(windows.strides, windows.dilations, strict=True)]
+    if len(more) != windows.rank or any(not 0 <= number < limit for number, limit in zip(more, limits, strict=True)):
+        raise RefusedError(f"its output_padding is {more}: it has to have {windows.rank} numbers from 0, smaller than "
+                           f"{limits}")  # fmt: skip
+    return more
+
+
+def _fitting(node: Node, windows: Windows, more: list[int], wanted: list[int]) -> dict[str, list[int]]:
+    """The padding with which a transposed convolution has the size that it says."""
+    rank = windows.rank
+    if wanted and (len(wanted) not in (rank, rank + 2) or min(wanted) < 1):
+        raise RefusedError(f"its output_shape is {wanted}: it has to have {rank} sizes from 1")
+    # With auto_pad, the padding does not depend on the size.
+    image = fixed_image(node) if wanted else [size or 0 for size in node.shape(node.input(0))[2:]]
+    before, after = [], []
+    for n, (size, extent, stride) in enumerate(zip(image, windows.extents, windows.strides, strict=True)):
+        target = wanted[len(wanted) - rank + n] if wanted else size * stride
+        total = stride * (size - 1) + more[n] + extent - target
+        if total < 0:
+            more[n], total = more[n] - total, 0
+        small, large = total // 2, total - total // 2
+        before.append(small if windows.auto == "SAME_UPPER" else large)
+        after.append(large if windows.auto == "SAME_UPPER" else small)
+    return {"pads": before + after, "output_padding": more}

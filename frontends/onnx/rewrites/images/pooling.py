@@ -1,0 +1,127 @@
+"""Pooling. Where torch-mlir has none, an element of a window is a slice of the image."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from numc.frontends.onnx.rewrites.images.free_padding import pad_free_image
+from numc.frontends.onnx.rewrites.images.windows import Windows, fixed_image, windows_of
+from numc.frontends.onnx.rewrites.node import Node, RefusedError
+
+
+def max_pool(node: Node) -> None:
+    """MaxPool: rounding up the number of windows is more padding behind the image; -inf is no maximum."""
+    if node.output(1):
+        max_pool_with_indices(node)
+        return
+    windows = _pooled(node)
+    if pad_free_image(node, windows, -np.inf) or not windows.is_ceil:
+        return
+    if windows.auto:  # it says how many windows there are
+        node.copy(ceil_mode=None)
+        return
+    kernel, wanted = _ceil_padding(node, windows)
+    node.copy(ceil_mode=None, auto_pad=None, kernel_shape=kernel, pads=windows.before + wanted)
+
+
+def average_pool(node: Node) -> None:
+    """AveragePool: the padding for the last window does not count, whether the other padding does or not."""
+    windows = _pooled(node)
+    if pad_free_image(node, windows, 0) or not windows.is_ceil:
+        return
+    if windows.auto:
+        node.copy(ceil_mode=None)
+        return
+    kernel, wanted = _ceil_padding(node, windows)
+    before, after = windows.before, windows.after
+    plain = {"ceil_mode": None, "auto_pad": None, "kernel_shape": kernel}
+    if not node.attribute("count_include_pad", 0) or not any(w > a for w, a in zip(wanted, after, strict=True)):
+        node.copy(**plain, pads=before + wanted)
+        return
+    padded = node.op("Pad", node.input(0), node.ints(0, 0, *before, 0, 0, *after))
+    more = [max(0, w - a) for w, a in zip(wanted, after, strict=True)]
+    pool = node.copy(**plain, pads=[0] * len(before) + more, count_include_pad=0)
+    pool.input[0] = padded
+
+
+def _pooled(node: Node) -> Windows:
+    return windows_of(node, node.attribute("kernel_shape", ()))
+
+
+def _ceil_padding(node: Node, windows: Windows) -> tuple[list[int], list[int]]:
+    """The sizes of windows, and the padding after an image to round down their number instead of up.
+
+    A window that would begin behind the image and the padding before it is left out, as in PyTorch and onnxruntime.
+    One that is larger than the padded image is cut to that.
+    """
+    image, before, after = fixed_image(node), windows.before, windows.after
+    wanted = []
+    kernel = [min(k, sum(each)) for k, *each in zip(windows.kernel, image, before, after, strict=True)]
+    for size, k, s, d, low, high in zip(image, kernel, windows.strides, windows.dilations, before, after, strict=True):
+        extent = (k - 1) * d + 1
+        count = -(-(size + low + high - extent) // s) + 1
+        if (count - 1) * s >= size + low:
+            count -= 1
+        wanted.append(max(0, (count - 1) * s + extent - size - low))
+    return kernel, wanted
+
+
+def lp_pool(node: Node) -> None:
+    """LpPool: the norms of windows; torch-mlir does no dilations and no padding to the same size."""
+    image = fixed_image(node)
+    windows = _pooled(node).on(image)
+    p = node.attribute("p", 2)
+    if p < 1:
+        raise RefusedError(f"its attribute p is {p}: it has to be 1 or more")
+    total = ""
+    for tap in _taps(node, image, windows, 0):
+        size = node.op("Abs", tap)
+        power = size if p == 1 else node.op("Pow", size, node.like(p, node.input(0)))
+        total = node.op("Add", total, power) if total else power
+    if p == 1:
+        node.op("Identity", total, to=node.output(0))
+    else:
+        node.op("Pow", total, node.like(1 / p, node.input(0)), to=node.output(0))
+
+
+def max_pool_with_indices(node: Node) -> None:
+    """MaxPool with its output Indices: positions in the flat input."""
+    source, image = node.input(0), fixed_image(node)
+    windows = _pooled(node).on(image)
+    batch, channels = node.shape(source)[:2]
+    if batch is None or channels is None:
+        raise RefusedError("its output Indices is available for inputs of fixed sizes only: give shapes={...}")
+    strides = [int(np.prod(image[n + 1 :])) for n in range(windows.rank)]
+    if node.attribute("storage_order", 0):
+        strides = [int(np.prod(image[:n])) for n in range(windows.rank)]
+    best = where = ""
+    counts = windows.counts(image)
+    for tap, offset in zip(_taps(node, image, windows, -np.inf), windows.offsets(), strict=True):
+        position = np.zeros(counts, dtype=np.int64)
+        for n, (count, step) in enumerate(zip(counts, windows.strides, strict=True)):
+            along = (np.arange(count) * step + offset[n] - windows.before[n]) * strides[n]
+            position += along.reshape([-1 if d == n else 1 for d in range(len(counts))])
+        here = node.constant(position, np.int64)
+        if not best:
+            best, where = tap, here
+            continue
+        better = node.op("Greater", tap, best)
+        best, where = node.op("Where", better, tap, best), node.op("Where", better, here, where)
+    plane = np.arange(batch * channels) * int(np.prod(image))
+    planes = node.constant(plane.reshape(batch, channels, *[1] * windows.rank), np.int64)
+    node.op("Add", where, planes, to=node.output(1))
+    node.op("Identity", best, to=node.output(0) or node.fresh())
+
+
+def _taps(node: Node, image: Sequence[int], windows: Windows, fill: float) -> Iterator[str]:
+    """Emit, one after the other, the elements at one place of all windows on the first input."""
+    value, axes = node.input(0), node.ints(*range(2, 2 + windows.rank))
+    if any(windows.before + windows.after):
+        pads = node.ints(0, 0, *windows.before, 0, 0, *windows.after)
+        value = node.op("Pad", value, pads, node.like(fill, node.input(0)))
+    steps = node.ints(*windows.strides)
+    for offset in windows.offsets():
+        ends = [o + (c - 1) * s + 1 for o, c, s in zip(offset, windows.counts(image), windows.strides, strict=True)]
+        yield node.op("Slice", value, node.ints(*offset), node.ints(*ends), axes, steps)

@@ -1,0 +1,135 @@
+"""Nodes that are not as ONNX defines them: each is refused in a line that says what, before it is converted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import numc
+
+IMAGE = (1, 8, 14, 14)
+ALLOWED = "only NOTSET, SAME_UPPER, SAME_LOWER, VALID are allowed"
+MORE = "it has to have 2 numbers from 0, smaller than"
+
+# The inputs behind x, the attributes, and what is said of the node.
+Row = tuple[str, dict[str, np.ndarray], dict[str, Any], str]  # type: ignore[type-arg]
+
+
+def ones(*shape: int, dtype: type = np.float32) -> np.ndarray:  # type: ignore[type-arg]
+    return np.ones(shape, dtype)
+
+
+W, SWAPPED = {"w": ones(16, 8, 3, 3)}, {"w": ones(8, 16, 3, 3)}
+TREE = {"nodes_splits": numpy_helper.from_array(np.float32([1.0])), "nodes_featureids": [0], "tree_roots": [0],
+        "nodes_modes": numpy_helper.from_array(np.uint8([0])), "nodes_truenodeids": [0], "nodes_falsenodeids": [1],
+        "nodes_trueleafs": [1], "nodes_falseleafs": [1], "leaf_targetids": [0, 0],
+        "leaf_weights": numpy_helper.from_array(np.float32([1.0, 2.0]))}  # fmt: skip
+
+ROWS: list[Row] = [
+    # What schemas say.
+    ("Relu", {"w": ones(1)}, {}, "it has 2 inputs, and 1 are allowed"),
+    ("Clip", dict.fromkeys("abc", ones(1)), {}, "it has 4 inputs, and 1 to 3 are allowed"),
+    ("Conv", {"": ones(1)}, {}, "its input 1 (W) is missing"),
+    ("Relu", {}, {"outputs": 2}, "it has 2 outputs, and at most 1 are allowed"),
+    ("Elu", {}, {"alhpa": 1.0}, "it has no attribute 'alhpa' (did you mean 'alpha'?)"),
+    ("Conv", W, {"strides": 2}, "its attribute strides is of type INT, and INTS is allowed"),
+    ("MaxPool", {}, {}, "its attribute kernel_shape is missing"),
+    ("ReduceMean", {}, {"keepdims": 3}, "its attribute keepdims is 3: only 0 and 1 are allowed"),
+    ("Gelu", {}, {"approximate": "sigmoid"}, "its attribute approximate is 'sigmoid': only none, tanh are allowed"),
+    ("Cast", {}, {"to": 99}, "its attribute to is type 99: only types of numbers and bool are allowed"),
+    ("Cast", {}, {"to": 8}, "its attribute to is type string: only types of numbers and bool are allowed"),
+    ("Where", {"a": ones(1), "b": ones(1)}, {}, "its input 0 (condition), 'x', is floats: it has to be bool"),
+    ("Gather", {"i": ones(1)}, {}, "its input 1 (indices), 'i', is floats: it has to be integers"),
+    ("Pow", {"b": np.array([True])}, {}, "its input 1 (Y), 'b', is bool: it has to be floats or integers"),
+    # Windows.
+    ("MaxPool", {}, {"kernel_shape": [0, 1]}, "its window has sizes [0, 1]: each has to be 1 or more"),
+    ("MaxPool", {}, {"kernel_shape": [2**40, 1], "auto_pad": "SAME_UPPER"},
+     "its window has sizes [1099511627776, 1]: each may be 2147483647"),
+    ("MaxPool", {}, {"kernel_shape": [3]}, "'x' has 4 dimensions, and a window of 1 needs 3"),
+    ("MaxPool", {}, {"kernel_shape": [3, 3], "auto_pad": "SAME"}, f"its auto_pad is 'SAME': {ALLOWED}"),
+    ("LpPool", {}, {"kernel_shape": [3, 3], "strides": [1]}, "its attribute strides is [1]: it has to have 2 numbers"),
+    ("LpPool", {}, {"kernel_shape": [3, 3], "p": 0}, "its attribute p is 0: it has to be 1 or more"),
+    ("AveragePool", {}, {"kernel_shape": [3, 3], "strides": [0, 1]},
+     "its attribute strides is [0, 1]: each number has to be 1 or more"),
+    ("Conv", W, {"pads": [0, -1, 0, 0]}, "its attribute pads is [0, -1, 0, 0]: each number has to be 0 or more"),
+    ("Conv", W, {"group": 0}, "its group is 0: it has to be 1 or more"),
+    ("Conv", W, {"group": 3}, "its weight 'w' has sizes [16, 8, 3, 3], and group 3 does not divide 16"),
+    ("Conv", W, {"group": 2}, "'x' has 8 channels, and its weight 'w' of sizes [16, 8, 3, 3] with group 2 needs 16"),
+    ("Conv", W, {"kernel_shape": [5, 5]}, "its kernel_shape is [5, 5], and its weight 'w' has windows of [3, 3]"),
+    ("Conv", {**W, "b": ones(7)}, {}, "its bias 'b' has sizes [7], and [16] are needed"),
+    ("Conv", {"w": ones(16, 8)}, {}, "its weight 'w' has sizes [16, 8]: two, and those of the window, are needed"),
+    ("ConvTranspose", SWAPPED, {"output_padding": [2, 0]}, f"its output_padding is [2, 0]: {MORE} [1, 1]"),
+    ("ConvTranspose", SWAPPED, {"output_shape": [3]}, "its output_shape is [3]: it has to have 2 sizes from 1"),
+    ("DeformConv", {**W, "o": ones(1, 18, 9, 9)}, {},
+     "its offsets 'o' have sizes [18, 9, 9] for an image: [18, 12, 12] are needed"),
+    ("DeformConv", {**W, "o": ones(1, 18, 12, 12)}, {"offset_group": 3},
+     "its offset_group is 3, which does not divide its 8 channels"),
+    ("Col2Im", {"i": np.array([5]), "b": np.array([2, 2])}, {},
+     "its image_shape is [5]: it has to have 2 sizes from 1"),
+    # Axes.
+    ("Softmax", {}, {"axis": 2**40}, "its axis 1099511627776 is none of the 4 of its input"),
+    ("LayerNormalization", {"w": ones(14)}, {"axis": 7}, "its axis 7 is none of the 4 of its input"),
+    ("Unsqueeze", {"a": np.array([6])}, {}, "its axes [6] are not different ones of 5"),
+    ("ReduceMax", {"a": np.array([1, -3])}, {}, "its axes [1, -3] are not different ones of 4"),
+    # Sizes that do not fit.
+    ("DepthToSpace", {}, {"blocksize": 3},
+     "its blocksize is 3, whose square does not divide the channels of an image of sizes [1, 8, 14, 14]"),
+    ("GatherElements", {"i": np.zeros((1, 9, 1, 1), np.int64)}, {},
+     "'i' has sizes [1, 9, 1, 1], which reach beyond those of 'x', [1, 8, 14, 14]"),
+    ("GlobalMaxPool", {}, {"shape": (2, 8)}, "'x' has 2 dimensions, and 3 are the least of an image"),
+    ("GridSample", {"g": ones(1, 2, 2, 3)}, {}, "'g' has sizes [1, 2, 2, 3]: [1, ?, ?, 2] are needed"),
+    ("GroupNormalization", {"s": ones(8), "b": ones(8)}, {"num_groups": 3},
+     "its num_groups is 3, which does not divide its 8 channels"),
+    ("InstanceNormalization", {"s": ones(8), "b": ones(5)}, {}, "'b' has sizes [5]: [8] are needed"),
+    ("LRN", {}, {"size": 0}, "its size is 0: it has to be 1 or more"),
+    ("LpNormalization", {}, {"p": 5}, "its attribute p is 5: only 1 and 2 are allowed"),
+    ("ReverseSequence", {"n": np.array([1])}, {}, "'n' has sizes [1]: [8] are needed"),
+    ("RoiAlign", {"r": ones(2, 3), "b": np.array([0, 0])}, {"sampling_ratio": 1},
+     "'r' has sizes [2, 3]: [?, 4] are needed"),
+    ("RNN", {"w": ones(1, 4, 3), "r": ones(1, 4, 4)}, {"hidden_size": 5, "shape": (2, 1, 3)},
+     "'w' has sizes [1, 4, 3]: [1, 5, 3] are needed"),
+    ("LSTM", {"w": ones(1, 16, 3), "r": ones(1, 16, 4)}, {"hidden_size": 4},
+     "its hidden_size is 4, and 'x' has sizes [1, 8, 14, 14]: 1 or more, and 3, are needed"),
+    ("ScatterElements", {"i": np.zeros((1, 1, 1, 1), np.int64), "u": ones(1, 1, 1, 2)}, {},
+     "'u' has sizes [1, 1, 1, 2]: [1, 1, 1, 1] are needed"),
+    ("Transpose", {}, {"perm": [0, 1, 2, 2]}, "its perm [0, 1, 2, 2] is no order of 4 axes"),
+    # Others.
+    ("GatherND", {"i": np.array([[0, 0]])}, {"batch_dims": 2},
+     "its batch_dims 2 is not below the ranks of its inputs, 4 and 2"),
+    ("GatherND", {"i": np.array([[0] * 5])}, {}, "'i' has 5 numbers for an element: 1 to 4 are allowed"),
+    ("EyeLike", {}, {}, "its input has 4 dimensions: 2 are allowed"),
+    ("TreeEnsemble", {}, {"domain": "ai.onnx.ml", **TREE, "tree_roots": [3]},
+     "its trees begin at nodes 3 to 3: there are 0 to 2"),
+    ("TreeEnsemble", {}, {"domain": "ai.onnx.ml", **TREE, "nodes_falsenodeids": [2]},
+     "its decisions lead to nodes 1 to 3: there are 0 to 2"),
+    ("TreeEnsemble", {}, {"domain": "ai.onnx.ml", **TREE, "nodes_featureids": [2**40]},
+     "its decisions are of features 1099511627776 to 1099511627776: there are 0 to 13"),
+    ("TreeEnsemble", {}, {"domain": "ai.onnx.ml", **TREE, "nodes_featureids": [0, 0]},
+     "its lists of nodes have different lengths: 4, 3, 3, 3, 3"),
+    ("TreeEnsemble", {}, {"domain": "ai.onnx.ml", **TREE, "leaf_targetids": [0, -1]},
+     "its leaves are of targets -1 to 0: there are 0 to 0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("operator", "others", "attributes", "why"), ROWS, ids=[f"{r[0]}-{r[3][:40]}" for r in ROWS])
+def test_refused(operator: str, others: dict[str, np.ndarray], attributes: dict[str, Any], why: str) -> None:  # type: ignore[type-arg]
+    given = dict(attributes)
+    shape = given.pop("shape", IMAGE)
+    results = [f"y{n}" for n in range(given.pop("outputs", 1))]
+    node = helper.make_node(operator, ["x", *others], results, name="layer", **given)
+    constants = [numpy_helper.from_array(value, name) for name, value in others.items() if name]
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in results],
+        constants,
+    )
+    opsets = [helper.make_opsetid("", 22), helper.make_opsetid("ai.onnx.ml", 5)]
+    with pytest.raises(numc.NumcError) as caught:
+        numc.compile(helper.make_model(graph, opset_imports=opsets, ir_version=10))
+    assert f"1 node cannot be compiled: node 'layer' ({operator}, opset " in str(caught.value)
+    assert str(caught.value).endswith(f"): {why}")
