@@ -90,7 +90,7 @@ class Prepared(base.BackendRep):  # type: ignore[misc]
                 for n, element in enumerate(_elements(value))
             ]
             inputs += elements
-            maker = "SequenceConstruct" if isinstance(value, list) else "Optional"
+            maker = ("SequenceConstruct" if value else "SequenceEmpty") if isinstance(value, list) else "Optional"
             nodes.append(helper.make_node(maker, [element.name for element in elements], [name]))
         key = tuple(each.SerializeToString() for each in (*tensors, *inputs, *nodes))
         if key not in self._programs:
