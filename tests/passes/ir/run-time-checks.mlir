@@ -17,6 +17,10 @@
 // CHECK:         arith.shli
 // CHECK-NEXT:    arith.constant
 // CHECK-NEXT:    arith.select
+// CHECK-NOT:     cf.assert
+// CHECK:         tensor.extract
+// CHECK:         cf.assert %{{.*}}, "an index is out of range"
+// CHECK-NEXT:    tensor.extract
 func.func @main(%a: tensor<?x8xf32>, %b: tensor<?x8xf32>, %i: tensor<3xi64>, %n: i64) -> (tensor<4x8xf32>, tensor<2x8xf32>, i64, i64) {
   %c0 = arith.constant 0 : index
   %d = tensor.dim %a, %c0 : tensor<?x8xf32>
@@ -32,5 +36,11 @@ func.func @main(%a: tensor<?x8xf32>, %b: tensor<?x8xf32>, %i: tensor<3xi64>, %n:
   %v = tensor.extract %i[%at] : tensor<3xi64>
   %q = arith.divsi %v, %n : i64
   %w = arith.shli %v, %n : i64
-  return %four, %two, %q, %w : tensor<4x8xf32>, tensor<2x8xf32>, i64, i64
+  %c2 = arith.constant 2 : index
+  %c3 = arith.constant 3 : index
+  %inside = tensor.extract %i[%c2] : tensor<3xi64>
+  %outside = tensor.extract %i[%c3] : tensor<3xi64>
+  %sum = arith.addi %w, %inside : i64
+  %all = arith.addi %sum, %outside : i64
+  return %four, %two, %q, %all : tensor<4x8xf32>, tensor<2x8xf32>, i64, i64
 }
