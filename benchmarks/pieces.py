@@ -46,6 +46,18 @@ def _image(x: Tensor) -> Tensor:
     return x.view(1, 8, 8, 7, 7, -1).transpose(2, 3).reshape(1, 56, 56, -1)
 
 
+class Modulated(nn.Module):
+    """A convolution whose result has a factor for every channel of every image, as by squeeze-and-excitation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(64, 64, 3, padding=1)
+
+    def forward(self, x: Tensor, factor: Tensor) -> Tensor:
+        """The images, and what they are multiplied by."""
+        return torch.relu(self.conv(x) * factor)
+
+
 #: The name, the shapes of the inputs, and what is computed: a module, or a function of tensors.
 PIECES: tuple[tuple[str, tuple[Shape, ...], nn.Module | Callable[..., Tensor]], ...] = (
     ("erf", ((3136, 384),), torch.erf),
@@ -91,6 +103,7 @@ PIECES: tuple[tuple[str, tuple[Shape, ...], nn.Module | Callable[..., Tensor]], 
     ("convolution 7x7, stride 4", ((1, 3, 224, 224),), nn.Conv2d(3, 32, 7, stride=4, padding=3)),
     ("convolution 3x3, 16 filters", ((1, 16, 32, 32),), nn.Conv2d(16, 16, 3, padding=1)),
     ("convolution 3x3, 64 filters", ((1, 64, 56, 56),), nn.Conv2d(64, 64, 3, padding=1)),
+    ("convolution 3x3, scaled by image", ((8, 64, 28, 28), (8, 64, 1, 1)), Modulated()),
     ("convolution 3x3, 512 filters", ((1, 512, 7, 7),), nn.Conv2d(512, 512, 3, padding=1)),
     ("convolution 1x1, 2048 filters", ((1, 512, 7, 7),), nn.Conv2d(512, 2048, 1)),
     ("convolution 1x1, 512 filters", ((1, 2048, 7, 7),), nn.Conv2d(2048, 512, 1)),

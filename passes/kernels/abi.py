@@ -270,6 +270,7 @@ DESCRIPTOR = Structure(
         ),
         Field("ranges", "int64_t", "See TaskContext.ranges."),
         Field("streams", "int64_t", "How many operands there are: rows, lanes, those of the streams, the output."),
+        Field("splats", "int64_t", "The streams with one element for a run of lanes (interface.Stream), a bit each."),
         Field(
             "largest",
             "int64_t",

@@ -35,11 +35,15 @@ from numc.passes.plan.fusion import Elementwise, epilogue_of, prologue_of
 from numc.passes.plan.padding import Padded
 from numc.passes.plan.plan import BUILT, ONCE, PLAN, REGISTERS, TRANSPOSED_TILES, UNPACKED_ROW
 from numc.passes.plan.region import Region, regions_of
+from numc.passes.plan.tiling import is_same_in_runs
 from numc.passes.plan.weights import EMPTY, PackedWeights, Packing, packing_of, read_only_arguments, weights_of
 
 CONTRACTIONS = "numc.contractions"
 FMAS = "numc.fmas"
 """On a call of a contraction: its multiply-adds, if its sizes are known."""
+
+_SPLATS = 62
+"""How many streams a descriptor has bits for."""
 
 
 @dataclass(frozen=True)
@@ -240,7 +244,14 @@ def _task(region: Region, packing: Packing | None, operands: list[Operand]) -> T
     plan, shape = region.plan, region.found.shape
     along = set(shape.rows if plan.way == TRANSPOSED_TILES else shape.lanes)
     (prologue, first), (epilogue, _) = prologue_of(region.first), epilogue_of(region.last)
-    streams = tuple(Stream(bool(o.dims() & along), element(o.value.type)) for o in operands[2:-1])
+    streams = tuple(
+        Stream(
+            bool(o.dims() & along),
+            element(o.value.type),
+            splat=plan.way != TRANSPOSED_TILES and n < _SPLATS and is_same_in_runs(o, region.found),
+        )
+        for n, o in enumerate(operands[2:-1])
+    )
     depth = size_of(region.found, region.found.shape.k)
     return Task(
         region.kernel,

@@ -188,6 +188,12 @@ def are_adjacent(rows: Operand, found: Found, tile: Tile) -> bool:
     return _is_innermost(found.shape.rows, rows) or (line is not None and line % tile.rows == 0)
 
 
+def is_same_in_runs(operand: Operand, found: Found) -> bool:
+    """Whether an operand of prologue or epilogue differs between runs of lanes, but not between neighbours in one."""
+    lanes = [d for d in found.shape.lanes if found.sizes.get(d) != 1]
+    return bool(lanes) and lanes[-1] not in operand.dims() and bool(operand.dims().intersection(lanes))
+
+
 def _sliding(rows: Operand, found: Found) -> int | None:
     """How many rows are adjacent in memory where a smaller window slides along them, as along a line of an image."""
     if not rows.places or not found.shape.rows:

@@ -116,6 +116,6 @@ class _Edge:
         for n, stream in self.streams.items():
             line = lines[n]
             if stream.along:
-                line = step(f, stream, step(f, stream, line, f.fetch(self.bases[n][2], lane)), by)
+                line = step(f, stream, f.at(line, f.fetch(self.bases[n][2], lane), stream.element), by)
             addresses.append(line)
         self.body(f.lanes(self.tile.width), [*addresses, f.at(tile_row, by)], mask)

@@ -28,11 +28,13 @@ class Stream:
     """An operand of the prologue or the epilogue, or the output.
 
     along: it differs from lane to lane; of transposed tiles, from row to row. element: the type of its elements: f32,
-    or integers, which can be the codes of a format in the output.
+    or integers, which can be the codes of a format in the output. splat: it differs from one run of lanes to the next,
+    but not in a run, as a factor for every channel of an image does where images are lanes, too.
     """
 
     along: bool
     element: str = "f32"
+    splat: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,18 +112,18 @@ def stream_places(f: Function, task: Task, lane: Value, row: Value) -> list[Valu
     for number, stream in enumerate(task.streams):
         base, rows, lanes = stream_base(f, number, stream)
         line = f.at(base, f.fetch(rows, row), stream.element)
-        found.append(step(f, stream, line, f.fetch(lanes, lane)) if stream.along else line)
+        found.append(f.at(line, f.fetch(lanes, lane), stream.element) if stream.along else line)
     return found
 
 
 def step(f: Function, stream: Stream, address: Value, lanes: Value | int) -> Value:
     """The address of a stream so many adjacent lanes further on."""
-    return f.at(address, lanes, stream.element) if stream.along else address
+    return f.at(address, lanes, stream.element) if stream.along and not stream.splat else address
 
 
 def load(code: Code, stream: Stream, address: Value, mask: Value | None = None) -> Value:
     """Append the lanes of one vector of a stream, those where the mask is true."""
-    if not stream.along:
+    if stream.splat or not stream.along:
         return code.splat(address, stream.element)
     return code.load(address, mask, stream.element, alignment=Type(stream.element).bits // 8)
 
@@ -132,5 +134,5 @@ def store(code: Code, output: Stream, value: Value, address: Value, mask: Value 
 
 
 def run_from(f: Function, lane_run: Value, lane: Value) -> Value:
-    """How many lanes from `lane` on are adjacent in every stream."""
+    """How many lanes from `lane` on are adjacent, or the same, in every stream."""
     return f.i64("subi", lane_run, f.i64("remui", lane, lane_run))

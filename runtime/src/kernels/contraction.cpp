@@ -137,6 +137,9 @@ struct OperandReader {
 // How many elements from the first one on are adjacent in memory.
 int64_t adjacent(const Runs &run) { return run.stride == 1 ? run.length : 1; }
 
+// How many of them are the same one.
+int64_t same(const Runs &run) { return run.stride == 0 ? run.length : 1; }
+
 // Fills the tables of the prologue's and epilogue's operands, and finds how many lanes are adjacent in all of them, or
 // rows, of transposed tiles.
 void fill_streams(const Descriptor &d, TaskContext &c, Arena &arena, const Shape &s, OperandReader &operands) {
@@ -153,7 +156,8 @@ void fill_streams(const Descriptor &d, TaskContext &c, Arena &arena, const Shape
     if (!differs) continue;
     // The lengths of runs are products of trailing sizes, so the shortest one divides the others.
     const Runs run = runs(along, strides);
-    if (adjacent(run) < c.lane_run) c.lane_run = adjacent(run);
+    const int64_t length = d.splats >> n & 1 ? same(run) : adjacent(run);
+    if (length < c.lane_run) c.lane_run = length;
   }
 }
 

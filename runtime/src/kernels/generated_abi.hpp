@@ -168,6 +168,8 @@ struct Descriptor {
   int64_t ranges;
   // How many operands there are: rows, lanes, those of the streams, the output.
   int64_t streams;
+  // The streams with one element for a run of lanes (interface.Stream), a bit each.
+  int64_t splats;
   // For the operands of the rows and of the lanes: the largest magnitude as the bits of a float32 if the conversion
   // depends on it, the address of the magnitudes of all channels, or kChannels.
   int64_t largest[2];
@@ -191,7 +193,7 @@ struct Descriptor {
   // dimension; then, with kDraws, the strides of the indices of the output's elements.
   int64_t words[];
 };
-static_assert(sizeof(Descriptor) == 184, "generated code counts words of 8 bytes");
+static_assert(sizeof(Descriptor) == 192, "generated code counts words of 8 bytes");
 
 // What numc_count_values finds in a tensor (runtime/src/kernels/value_counts.cpp): how many elements of each kind there
 // are.
