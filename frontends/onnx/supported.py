@@ -50,9 +50,10 @@ def check_types(
     types |= {name: onnx.helper.np_dtype_to_tensor_dtype(value.dtype) for name, value in constants.items()}
     refused = []
     for node in graph.node:
-        if node.domain in ("", "ai.onnx") and onnx.defs.has(node.op_type, opset):
-            if reason := mistyped(node, onnx.defs.get_schema(node.op_type, opset), types):
-                refused.append((origin(node), kinds.get(node.name, node.op_type), opset, reason))
+        if node.domain not in ("", "ai.onnx") or not onnx.defs.has(node.op_type, opset):
+            continue
+        if reason := mistyped(node, onnx.defs.get_schema(node.op_type, opset), types):
+            refused.append((origin(node), kinds.get(node.name, node.op_type), opset, reason))
     if refused:
         raise unsupported(refused)
 

@@ -1,4 +1,4 @@
-"""What does not fit an operator, although torch-mlir would compute something of it: sizes, and numbers of attributes."""
+"""What does not fit an operator, although torch-mlir would compute something of it: sizes and attributes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def _image(node: Node, first: Sizes, _: Sequence[Sizes | None]) -> str:
 
 
 def _instance_normalization(node: Node, first: Sizes, shapes: Sequence[Sizes | None]) -> str:
-    return _image(node, first, shapes) or next(filter(None, (_wrong(node, n, shapes, first[1:2]) for n in range(2))), "")
+    wrong = (_wrong(node, n, shapes, first[1:2]) for n in range(2))
+    return _image(node, first, shapes) or next(filter(None, wrong), "")
 
 
 def _group_normalization(node: Node, first: Sizes, shapes: Sequence[Sizes | None]) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from numc.frontends.onnx.rewrites.node import Node, RefusedError
+from numc.frontends.onnx.rewrites.node import Node
 
 
 def einsum(node: Node) -> None:

@@ -50,7 +50,8 @@ def col_to_image(node: Node) -> None:
     block = node.constant_input(2, "block_shape")
     assert image is not None
     assert block is not None
-    sizes, windows = [int(size) for size in image.reshape(-1)], windows_of(node, [int(k) for k in block.reshape(-1)], has_image=False)
+    sizes = [int(size) for size in image.reshape(-1)]
+    windows = windows_of(node, [int(k) for k in block.reshape(-1)], has_image=False)
     if len(sizes) != windows.rank or min(sizes) < 1:
         raise RefusedError(f"its image_shape is {sizes}: it has to have {windows.rank} sizes from 1")
     counts = windows.counts(sizes)
