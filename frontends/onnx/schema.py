@@ -82,6 +82,8 @@ def _of_attributes(node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> str:
     known = schema.attributes
     given = {attribute.name: attribute for attribute in node.attribute}
     for name, attribute in given.items():
+        if name.startswith("__"):  # internal ones of tools, which checkers of ONNX leave alone
+            continue
         if name not in known:
             return f"it has no attribute '{name}'{did_you_mean(name, known)}"
         found, wanted = onnx.AttributeProto.AttributeType.Name(attribute.type), known[name].type.name

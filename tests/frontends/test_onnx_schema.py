@@ -133,3 +133,26 @@ def test_refused(operator: str, others: dict[str, np.ndarray], attributes: dict[
         numc.compile(helper.make_model(graph, opset_imports=opsets, ir_version=10))
     assert f"1 node cannot be compiled: node 'layer' ({operator}, opset " in str(caught.value)
     assert str(caught.value).endswith(f"): {why}")
+
+
+@pytest.mark.parametrize(
+    ("operator", "inputs", "attributes", "why"),
+    [
+        ("CumSum", {"x": (1, [2, 3]), "a": (7, [])}, {}, "its axis 'a' is computed: it has to be a constant"),
+        ("GatherND", {"x": (1, [2, 3]), "i": (7, [4, "k"])}, {},
+         "the last dimension of 'i' has no fixed size: give shapes={...} or --shape"),
+        ("ConvInteger", {"x": (2, [1, 2, 5, 5]), "w": (3, ["m", 2, 3, 3])}, {},
+         "it is available for weights of fixed sizes only: give shapes={...} or --shape"),
+        ("ConvTranspose", {"x": (1, [1, 2, 5, 5]), "w": (1, [2, "m", 3, 3])}, {"auto_pad": "SAME_UPPER"},
+         "padding to a size is available for weights of fixed sizes only: give shapes={...}"),
+    ],
+)  # fmt: skip
+def test_refused_without_constants(
+    operator: str, inputs: dict[str, tuple[int, list[int | str]]], attributes: dict[str, Any], why: str
+) -> None:
+    node = helper.make_node(operator, list(inputs), ["y"], name="layer", **attributes)
+    given = [helper.make_tensor_value_info(name, *each) for name, each in inputs.items()]
+    graph = helper.make_graph([node], "g", given, [helper.make_empty_tensor_value_info("y")])
+    with pytest.raises(numc.NumcError) as caught:
+        numc.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10))
+    assert str(caught.value).endswith(f"1 node cannot be compiled: node 'layer' ({operator}, opset 22): {why}")

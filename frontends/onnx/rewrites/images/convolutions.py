@@ -13,7 +13,7 @@ _MAX_GROUPS = 64
 
 
 def convolution(node: Node) -> None:
-    """Conv of an image of free sizes."""
+    """Conv: what does not fit together is refused, and images of free sizes are padded."""
     if (windows := convolved(node, node.input(2))) is not None:
         pad_free_image(node, windows, 0)
 
