@@ -62,10 +62,10 @@ class _Body:
         maker = linalg.maker(value)
         return maker if maker is not None and maker in self.inside else None
 
-    def _some(self, value: ir.Value) -> _Loops:
-        """The loops of a value that can be in a table, else none."""
-        found = self.loops.get(value) or frozenset()
-        return found if found < self.all else frozenset()
+    def _some(self, value: ir.Value) -> _Loops | None:
+        """The loops of a value that can be in a table, which may have one element only; None if it cannot."""
+        found = self.loops.get(value)
+        return found if found is not None and found < self.all else None
 
     def move(self) -> None:
         """Move what depends on some loops alone to tables."""
@@ -74,9 +74,11 @@ class _Body:
             for value in op.operands:
                 maker, loops = self._maker(value), self._some(value)
                 stays = not op.results or self.loops[op.results[0]] != loops
-                if loops and stays and op.name != "cf.assert" and maker is not None and not _counts(maker):
+                if loops is None or maker is None or op.name == "cf.assert" or not stays or _counts(maker):
+                    continue
+                if maker.name not in ("arith.constant", "linalg.index") or loops:
                     roots[value] = loops
-        checks = [op for op in self.ops if op.name == "cf.assert" and self._some(op.operands[0])]
+        checks = [op for op in self.ops if op.name == "cf.assert" and self._some(op.operands[0]) is not None]
         checks = [op for op in checks if self._some(op.operands[0]) in roots.values()]
         if not roots:
             return

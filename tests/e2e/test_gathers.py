@@ -45,6 +45,8 @@ CHOSEN = [
     lambda x, i, j: x[:, :1].contiguous()[j % 9],  # neighbours in a dimension that is not the last one
     lambda x, i, j: x[:, j].sum(1),
     lambda x, i, j: x[i, j[:5]],
+    lambda x, i, j: x[i[1:2, None], j],  # one row
+    lambda x, i, j: functional.pad(x[None, None], (2, 1, 3, 2), mode="reflect"),
     lambda x, i, j: (x * 64).int()[:, torch.arange(83) // 2],  # integers that lie in one vector
 ]
 
@@ -89,6 +91,14 @@ def test_looked_up_elements_of_free_sizes() -> None:
             assert np.array_equal(got, want.numpy())
     with pytest.raises(NumcError, match="an index is out of range"):
         program(np.zeros((4, 100), np.float32), np.array([0, 4]), COLUMNS.numpy())
+
+
+@pytest.mark.parametrize("outside", [9, -10, 2**40])
+def test_one_index_for_all_elements_is_checked(outside: int) -> None:
+    module = Several([lambda x, i, j: x[i[:1, None], j]])
+    program = numc.compile(module, (torch.randn(9, 83), ROWS, COLUMNS))
+    with pytest.raises(NumcError, match="an index is out of range"):
+        program(np.zeros((9, 83), np.float32), np.array([outside, 0, 0, 0, 0]), COLUMNS.numpy())
 
 
 @pytest.mark.parametrize("free", [False, True])
