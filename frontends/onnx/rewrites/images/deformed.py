@@ -27,11 +27,9 @@ def deform_conv(node: Node) -> None:
     if moved < 1 or channels % moved:
         raise RefusedError(f"its offset_group is {moved}, which does not divide its {channels} channels")
     for name, what, wide in ((offset, "offsets", 2), (mask, "masks", 1)):
-        wanted = [wide * moved * taps, *places]
-        if name and node.shape(name)[1:] != wanted:
-            raise RefusedError(
-                f"its {what} '{name}' have sizes {node.shape(name)[1:]} for an image: {wanted} are needed"
-            )
+        wanted, found = [wide * moved * taps, *places], node.shape(name)[1:] if name else []
+        if name and (len(found) != 3 or any(f not in (None, w) for f, w in zip(found, wanted, strict=True))):
+            raise RefusedError(f"its {what} '{name}' have sizes {found} for an image: {wanted} are needed")
     batch = node.size(source, 0)
     offsets = node.reshape(offset, [batch, moved, taps, 2, count])
     along = []
