@@ -79,6 +79,7 @@ def prepare(
     _check_names(graph)
     _name_nodes(graph)
     _note_origins(graph)
+    _drop_empty_padding(graph)
     constants = _take_constants(graph, large)
     for value in graph.output:
         if value.name in constants:
@@ -203,6 +204,16 @@ def _note_origins(graph: onnx.GraphProto) -> None:
         for attribute in node.attribute:
             for inner in (attribute.g, *attribute.graphs):
                 _note_origins(inner)
+
+
+def _drop_empty_padding(graph: onnx.GraphProto) -> None:
+    """Remove each auto_pad that is empty, which onnxruntime takes for NOTSET, and shape inference for padding."""
+    for node in graph.node:
+        for attribute in list(node.attribute):
+            for inner in (attribute.g, *attribute.graphs):
+                _drop_empty_padding(inner)
+            if attribute.name == "auto_pad" and not attribute.s:
+                node.attribute.remove(attribute)
 
 
 def _take_constants(graph: onnx.GraphProto, large: Mapping[str, Array] = MappingProxyType({})) -> dict[str, Array]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -156,3 +157,19 @@ def test_refused_without_constants(
     with pytest.raises(numc.NumcError) as caught:
         numc.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10))
     assert str(caught.value).endswith(f"1 node cannot be compiled: node 'layer' ({operator}, opset 22): {why}")
+
+
+def test_padding_that_is_not_said() -> None:
+    """An empty auto_pad is none."""
+    conv = helper.make_node("Conv", ["x", "w"], ["y"], auto_pad="", pads=[1, 0, 1, 0])
+    pool = helper.make_node("MaxPool", ["y"], ["z"], auto_pad="", kernel_shape=[2, 2], strides=[2, 2])
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, IMAGE)
+    graph = helper.make_graph(
+        [conv, pool], "g", [x], [helper.make_empty_tensor_value_info("z")], [numpy_helper.from_array(W["w"], "w")]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    image = ones(*IMAGE)
+    (want,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": image})
+    got = np.asarray(numc.compile(model)(image))
+    assert got.shape == (1, 16, 7, 6)
+    assert np.array_equal(got, want)
