@@ -18,14 +18,15 @@ KINDS = [("nc11", "nchw"), ("n111", "nc11"), ("n1h1", "ncdw"), ("nch1", "1c11"),
 
 
 class Modulated(nn.Module):
-    """A convolution, whose result is scaled and shifted, as by squeeze-and-excitation and by embeddings of time."""
+    """A convolution, whose results are scaled and shifted, as by squeeze-and-excitation and by embeddings of time."""
 
     def __init__(self, kernel: int, stride: int) -> None:
         super().__init__()
         self.conv = nn.Conv2d(20, 24, kernel, stride, kernel // 2)
 
-    def forward(self, x: Tensor, factor: Tensor, term: Tensor) -> Tensor:
-        return torch.relu(self.conv(x) * factor + term)
+    def forward(self, images: list[Tensor], factors: list[Tensor], terms: list[Tensor]) -> tuple[Tensor, ...]:
+        edges = zip(images, factors, terms, strict=True)
+        return tuple(torch.relu(self.conv(x) * factor + term) for x, factor, term in edges)
 
 
 def sizes(kind: str, shape: tuple[int, ...]) -> list[int]:
@@ -42,16 +43,25 @@ def test_numbers_of_images_in_an_epilogue(fma: str, kernel: int, stride: int, fr
     x = rng.standard_normal((5, 20, 14, 19)).astype(np.float32)
     plain = numc.compile(module.conv, (torch.from_numpy(x),), fma=fma)
     product = np.asarray(plain(x))
+    factors, terms = (
+        [rng.standard_normal(sizes(kind, product.shape)).astype(np.float32) for kind in each]
+        for each in zip(*KINDS, strict=True)
+    )
+    # An image for each: equal products would be one.
+    images = [x + np.float32(n) for n in range(len(KINDS))]
+    inputs = tuple([torch.from_numpy(value) for value in each] for each in (images, factors, terms))
     batch = {0: torch.export.Dim("batch", min=2)}
-    for kinds in KINDS:
-        factor, term = (rng.standard_normal(sizes(kind, product.shape)).astype(np.float32) for kind in kinds)
-        inputs = tuple(torch.from_numpy(value) for value in (x, factor, term))
-        dims = tuple(batch if value.shape[0] > 1 else None for value in inputs) if free else None
-        program = numc.compile(module, inputs, fma=fma, dynamic_shapes=dims)
-        want = np.maximum(product * factor + term, np.float32(0))
-        for threads in (1, 2):
-            got = np.asarray(program(x, factor, term, threads=threads))
-            assert first_mismatch(got, want) is None, (kinds, first_mismatch(got, want))
+    dims = tuple([batch if value.shape[0] > 1 else None for value in each] for each in inputs) if free else None
+    program = numc.compile(module, inputs, fma=fma, dynamic_shapes=dims)
+    wants = [
+        np.maximum(np.asarray(plain(image)) * f + t, np.float32(0))
+        for image, f, t in zip(images, factors, terms, strict=True)
+    ]
+    for threads in (1, 2):
+        found = program(*images, *factors, *terms, threads=threads).values()
+        for kinds, got, want in zip(KINDS, found, wants, strict=True):
+            mismatch = first_mismatch(np.asarray(got), want)
+            assert mismatch is None, (kinds, threads, mismatch)
 
 
 def test_a_line_of_one_pixel() -> None:
