@@ -39,6 +39,8 @@ ROWS: list[Row] = [
     ("Conv", W, {"strides": 2}, "its attribute strides is of type INT, and INTS is allowed"),
     ("MaxPool", {}, {}, "its attribute kernel_shape is missing"),
     ("ReduceMean", {}, {"keepdims": 3}, "its attribute keepdims is 3: only 0 and 1 are allowed"),
+    ("RNN", {"w": ones(1, 4, 3), "r": ones(1, 4, 4)}, {"hidden_size": 4, "layout": -1, "shape": (2, 1, 3)},
+     "its attribute layout is -1: only 0 and 1 are allowed"),
     ("Gelu", {}, {"approximate": "sigmoid"}, "its attribute approximate is 'sigmoid': only none, tanh are allowed"),
     ("Cast", {}, {"to": 99}, "its attribute to is type 99: only types of numbers and bool are allowed"),
     ("Cast", {}, {"to": 8}, "its attribute to is type string: only types of numbers and bool are allowed"),
