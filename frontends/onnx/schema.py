@@ -13,18 +13,9 @@ _OPTION = onnx.defs.OpSchema.FormalParameterOption
 _FLAGS = (
     *("align_corners", "allowzero", "antialias", "ceil_mode", "center_point_box", "count_include_pad"),
     *("detect_negative", "detect_positive", "exclude_outside", "exclusive", "fmod", "interleaved", "inverse"),
-    *(
-        "is_causal",
-        "keepdims",
-        "largest",
-        "layout",
-        "linear_before_reset",
-        "new_axis",
-        "noop_with_empty_axes",
-        "onesided",
-    ),
+    *("is_causal", "keepdims", "largest", "linear_before_reset", "new_axis", "noop_with_empty_axes", "onesided"),
     *("periodic", "reverse", "saturate", "select_last_index", "sorted", "storage_order", "training_mode"),
-    *("transA", "transB", "upper"),
+    *("layout", "transA", "transB", "upper"),
 )
 """Attributes that are 0 or 1. Of other numbers, implementations make one or the other."""
 

@@ -38,7 +38,7 @@ def lookups_of(generic: ir.Operation) -> list[Lookup] | None:
     if it checks first that a constant index is inside.
     """
     found: list[Lookup] = []
-    checks = any(op.operation.name == "cf.assert" for op in linalg.body(generic).operations)
+    checks = has_checks(generic)
     for op in linalg.body(generic).operations:
         if op.operation.name != "memref.load":
             continue
@@ -60,6 +60,11 @@ def lookups_of(generic: ir.Operation) -> list[Lookup] | None:
     others = (op for op in linalg.operations(generic) if op != generic and op not in loads)
     uses_memref = any(isinstance(v.type, ir.MemRefType) for op in others for v in op.operands)
     return None if uses_memref else found
+
+
+def has_checks(generic: ir.Operation) -> bool:
+    """Whether a body checks something, as that an index is inside."""
+    return any(op.operation.name == "cf.assert" for op in linalg.body(generic).operations)
 
 
 def _may_be_outside(kind: ir.MemRefType, p: int, place: Linear | int) -> bool:

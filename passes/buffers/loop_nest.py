@@ -16,7 +16,7 @@ from torch_mlir import ir
 
 from numc.compiler.arithmetic.dtypes import NARROW_ELEMENTS
 from numc.passes import linalg
-from numc.passes.buffers.loop_lookups import lookups_of, take_out
+from numc.passes.buffers.loop_lookups import has_checks, lookups_of, take_out
 from numc.passes.buffers.lower_math import FUNCTIONS
 
 # Costs: of an operation, which a vector of 16 lanes does in a cycle or less; of an operand's element, which is read or
@@ -247,7 +247,7 @@ def nest_of(generic: ir.Operation, rows: int = 0) -> Nest | None:
         any(op.name in FUNCTIONS for op in linalg.operations(generic)),
         _extreme(generic),
         lookups,
-        any(op.operation.name == "cf.assert" for op in linalg.body(generic).operations),
+        has_checks(generic),
         prod(counts[:rows], start=ONE) if rows else None,
     )
 

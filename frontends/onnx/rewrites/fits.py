@@ -19,7 +19,7 @@ def misfit(node: Node) -> str:
     return "" if first is None else check(node, first, shapes[1:])
 
 
-def _differ(sizes: Sizes | None, wanted: Sizes) -> bool:
+def differ(sizes: Sizes | None, wanted: Sizes) -> bool:
     """Whether sizes are known to be others."""
     if sizes is None:
         return False
@@ -29,7 +29,7 @@ def _differ(sizes: Sizes | None, wanted: Sizes) -> bool:
 
 def _wrong(node: Node, n: int, shapes: Sequence[Sizes | None], wanted: Sizes) -> str:
     """What is said of input `n`, 0 for the first of `shapes`, if it has not the sizes that are wanted."""
-    if n >= len(shapes) or not _differ(shapes[n], wanted):
+    if n >= len(shapes) or not differ(shapes[n], wanted):
         return ""
     sizes = ", ".join("?" if size is None else str(size) for size in wanted)
     return f"'{node.input(n + 1)}' has sizes {shapes[n]}: [{sizes}] are needed"

@@ -53,7 +53,7 @@ def _to_same_size(node: Node, axis: int, extent: int, stride: int) -> tuple[int 
 
 
 def _for_last_window(node: Node, axis: int, extent: int, stride: int, low: int, high: int) -> str:
-    """The padding behind an image so that the last window is full, as `_ceil_padding` has it for a fixed size."""
+    """The padding behind an image so that the last window is full, as `Windows.on` has it for a fixed size."""
     size = node.list_of([node.size(node.input(0), axis)])
     begun = node.op("Add", size, node.ints(low))
     count = node.op("Div", node.op("Add", size, node.ints(low + high - extent + stride - 1)), node.ints(stride))

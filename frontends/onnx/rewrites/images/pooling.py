@@ -22,8 +22,8 @@ def max_pool(node: Node) -> None:
     if windows.auto:  # it says how many windows there are
         node.copy(ceil_mode=None)
         return
-    kernel, wanted = _ceil_padding(node, windows)
-    node.copy(ceil_mode=None, auto_pad=None, kernel_shape=kernel, pads=windows.before + wanted)
+    whole = windows.on(fixed_image(node))
+    node.copy(ceil_mode=None, auto_pad=None, kernel_shape=whole.kernel, pads=whole.before + whole.after)
 
 
 def average_pool(node: Node) -> None:
@@ -34,9 +34,9 @@ def average_pool(node: Node) -> None:
     if windows.auto:
         node.copy(ceil_mode=None)
         return
-    kernel, wanted = _ceil_padding(node, windows)
-    before, after = windows.before, windows.after
-    plain = {"ceil_mode": None, "auto_pad": None, "kernel_shape": kernel}
+    whole = windows.on(fixed_image(node))
+    before, after, wanted = windows.before, windows.after, whole.after
+    plain = {"ceil_mode": None, "auto_pad": None, "kernel_shape": whole.kernel}
     if not node.attribute("count_include_pad", 0) or not any(w > a for w, a in zip(wanted, after, strict=True)):
         node.copy(**plain, pads=before + wanted)
         return
@@ -48,24 +48,6 @@ def average_pool(node: Node) -> None:
 
 def _pooled(node: Node) -> Windows:
     return windows_of(node, node.attribute("kernel_shape", ()))
-
-
-def _ceil_padding(node: Node, windows: Windows) -> tuple[list[int], list[int]]:
-    """The sizes of windows, and the padding after an image to round down their number instead of up.
-
-    A window that would begin behind the image and the padding before it is left out, as in PyTorch and onnxruntime.
-    One that is larger than the padded image is cut to that.
-    """
-    image, before, after = fixed_image(node), windows.before, windows.after
-    wanted = []
-    kernel = [min(k, sum(each)) for k, *each in zip(windows.kernel, image, before, after, strict=True)]
-    for size, k, s, d, low, high in zip(image, kernel, windows.strides, windows.dilations, before, after, strict=True):
-        extent = (k - 1) * d + 1
-        count = -(-(size + low + high - extent) // s) + 1
-        if (count - 1) * s >= size + low:
-            count -= 1
-        wanted.append(max(0, (count - 1) * s + extent - size - low))
-    return kernel, wanted
 
 
 def lp_pool(node: Node) -> None:

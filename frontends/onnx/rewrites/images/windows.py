@@ -40,20 +40,25 @@ class Windows:
         return [(k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True)]
 
     def on(self, image: Sequence[int]) -> Windows:
-        """The same windows, with the padding that an image of fixed size has."""
-        before, after = list(self.before), list(self.after)
+        """The windows on an image of fixed size, with the padding that makes every one of them whole.
+
+        A window that would begin behind the image and the padding before it is left out, as in PyTorch and onnxruntime.
+        One that is larger than the padded image is cut to that if the last one may reach beyond it.
+        """
+        kernel, before, after = list(self.kernel), list(self.before), list(self.after)
         for n, (size, extent, s) in enumerate(zip(image, self.extents, self.strides, strict=True)):
             if self.auto:
                 total = max(0, (-(-size // s) - 1) * s + extent - size)
                 small, large = total // 2, total - total // 2
                 before[n], after[n] = (small, large) if self.auto == "SAME_UPPER" else (large, small)
             elif self.is_ceil:
-                span = size + before[n] + after[n] - extent
-                count = -(-span // s) + 1
+                kernel[n] = min(kernel[n], size + before[n] + after[n])
+                extent = (kernel[n] - 1) * self.dilations[n] + 1
+                count = -(-(size + before[n] + after[n] - extent) // s) + 1
                 if (count - 1) * s >= size + before[n]:
                     count -= 1
-                after[n] += max(0, (count - 1) * s - span)
-        return replace(self, before=before, after=after, auto="", is_ceil=False)
+                after[n] = max(0, (count - 1) * s + extent - size - before[n])
+        return replace(self, kernel=kernel, before=before, after=after, auto="", is_ceil=False)
 
     def counts(self, image: Sequence[int]) -> list[int]:
         """How many windows there are in an image, with the padding `before` and `after`."""
