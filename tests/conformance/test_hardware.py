@@ -14,6 +14,7 @@ import numc
 from numc.compiler.arrays import matmul
 from numc.frontends.parse import parse_module
 from numc.runtime.library import cpu_features, request_amx
+from tiers import pairs
 
 LANES = 16
 DPBF16 = """
@@ -117,17 +118,16 @@ def _compiled(function: Callable[..., torch.Tensor], inputs: tuple[F32, ...], fm
 PRODUCTS = [_arguments, _adjacent_k, _adjacent_rows, _weight_of_lanes, _weight_of_rows, _bfloat16]
 
 
-@pytest.mark.parametrize("product", PRODUCTS)
-@pytest.mark.parametrize(
-    ("fma", "sizes"),
-    [
-        *(("avx512_bf16", sizes) for sizes in ((19, 301, 45), (3, 2, 70))),
-        *(("amx_bf16", sizes) for sizes in ((19, 301, 45), (50, 49, 70), (33, 1040, 7))),
-    ],
-)
-def test_with_and_without_the_instruction(product: Product, fma: str, sizes: tuple[int, int, int]) -> None:
+CASES = [
+    *(("avx512_bf16", sizes) for sizes in ((19, 301, 45), (3, 2, 70))),
+    *(("amx_bf16", sizes) for sizes in ((19, 301, 45), (50, 49, 70), (33, 1040, 7))),
+]
+
+
+@pytest.mark.parametrize(("product", "case"), pairs(PRODUCTS, CASES, lambda product, _: product is _arguments))
+def test_with_and_without_the_instruction(product: Product, case: tuple[str, tuple[int, int, int]]) -> None:
     """Operands of every class, packed in all ways; the payload of a NaN can be in the bits that bfloat16 lacks."""
-    m, k, n = sizes
+    fma, (m, k, n) = case
     a, b = reference.samples(m * k, 4).reshape(m, k), reference.samples(k * n, 5).reshape(k, n)
     b[:, ::2], a[1::2] = 1.5, np.random.default_rng(0).standard_normal(a[1::2].shape)  # some results are numbers
     a[1, 1] = np.array(0x7F800001, np.uint32).view(np.float32)

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.backend.test.case.node import collect_testcases
 
 import numc
-from tiers import by_default
+from tiers import by_default, pairs
 
 Array = np.ndarray[Any, Any]
 CEIL: dict[str, Any] = {"ceil_mode": 1}
@@ -435,8 +435,10 @@ def test_refused_nodes_are_all_listed(tmp_path: Path) -> None:
     assert str(caught.value).endswith(f": 10 nodes cannot be compiled: {listed}")
 
 
-@pytest.mark.parametrize("operator", by_default(["LSTM", "GRU", "RNN"], ["RNN"]))
-@pytest.mark.parametrize("direction", by_default(["forward", "reverse", "bidirectional"], ["bidirectional"]))
+@pytest.mark.parametrize(
+    ("operator", "direction"),
+    by_default(pairs(["LSTM", "GRU", "RNN"], ["forward", "reverse", "bidirectional"]), [("RNN", "bidirectional")]),
+)
 def test_lengths_of_sequences(tmp_path: Path, operator: str, direction: str) -> None:
     """A batch of padded sequences has the results of each sequence alone, to the bit, and 0 behind them."""
     gates, count = {"LSTM": 4, "GRU": 3, "RNN": 1}[operator], 2 if direction == "bidirectional" else 1

@@ -13,6 +13,7 @@ import numc
 from numc.compiler.arithmetic.grammar import parse_fma
 from numc.passes.kernels.datapaths.table import datapath_of
 from targets_here import runnable
+from tiers import pairs
 
 OPERATORS = [
     *("fmac(fp16)", "fma(a=bf16,acc=e4m3)", "fma(a=fp8_e4m3,acc=fp8_e4m3:nan)", "fmac(e5m12n)"),
@@ -21,8 +22,7 @@ OPERATORS = [
 ]
 
 
-@pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4"])
-@pytest.mark.parametrize("text", OPERATORS)
+@pytest.mark.parametrize(("text", "target"), pairs(OPERATORS, ["x86-64-v3", "x86-64-v4"]))
 def test_sums_around_the_largest_number(text: str, target: str) -> None:
     """Sums that exceed it at a step and come back, or stay infinite, in some tiles and in none; over blocks of k."""
     runnable(target)

@@ -17,6 +17,7 @@ from numc.passes.dialect import context
 from numc.passes.plan.adjacency import adjacency
 from numc.passes.plan.contraction import find
 from targets_here import runnable
+from tiers import pairs
 
 PRODUCT = """
 #a = affine_map<(i, j, k) -> (A)>
@@ -102,9 +103,10 @@ SIZES = (1, 2, 3, 9, 33)
 
 
 @pytest.mark.parametrize("equation", ["mk,kn->mn", "km,kn->mn", "mk,nk->mn", "km,nk->mn"])
-@pytest.mark.parametrize("target", ["portable", "x86-64-v3", "x86-64-v4"])
-@pytest.mark.parametrize("fma", ["fp32", "bf16_1_1", "fmac(e6m9)"])
-def test_products_of_free_sizes(fma: str, equation: str, target: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("fma", "target"), pairs(["fp32", "bf16_1_1", "fmac(e6m9)"], ["portable", "x86-64-v3", "x86-64-v4"])
+)
+def test_products_of_free_sizes(fma: str, target: str, equation: str, tmp_path: Path) -> None:
     """One program for all sizes, so that each has to serve where a stride of 2, or a size of 1, was not foreseen."""
     operands = [
         helper.make_tensor_value_info(name, TensorProto.FLOAT, [*name]) for name in re.findall("[a-z]+", equation)

@@ -90,7 +90,7 @@ def copies(dtype: str, shape: tuple[int, ...], stored: str) -> Program:
         ("mxfp4", "ugt"),
         ("mxfp8", "ogt"),
         *(
-            pytest.param(to, asked, marks=pytest.mark.all if asked == "ugt" and not number % 3 else pytest.mark.slow)
+            pytest.param(to, asked, marks=pytest.mark.all if asked == "ugt" and not number % 6 else pytest.mark.slow)
             for number, to in enumerate(
                 (
                     *("bfp(16,8,3)", "bfp(7,2,9):rne", "bfp(5,3,4):rup", "int12", "int4:rna", "int16"),

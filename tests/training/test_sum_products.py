@@ -69,21 +69,21 @@ def test_recurrent_weights_with_every_kind_of_operator(fma: str, monkeypatch: py
 
 
 CELLS = [
+    lambda: nn.RNN(12, 16, bidirectional=True),
     lambda: nn.LSTM(12, 16, bidirectional=True),
     lambda: nn.GRU(12, 16, 2),
     lambda: nn.GRU(12, 16, bidirectional=True),
     lambda: nn.RNN(12, 16, 2),
-    lambda: nn.RNN(12, 16, bidirectional=True),
 ]
 
 
-@pytest.mark.parametrize("number", one_in(4, range(len(CELLS))))
+@pytest.mark.parametrize("number", one_in(5, range(len(CELLS))))
 def test_kinds_of_cells(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     x = torch.randn(6, 2, 12, generator=torch.Generator().manual_seed(1))
     assert "fma(a=bf16,acc=bf16,chunk=2,total=fp32)" in same_bits(CELLS[number], x, "bf16_1_1", monkeypatch)
 
 
-@pytest.mark.parametrize(("rows", "joined"), [((5, 5), True), ((5, 5, 5), True), ((5, 4), False), ((90, 90), False)])
+@pytest.mark.parametrize(("rows", "joined"), [((5, 5, 5), True), ((5, 4), False), ((90, 90), False)])
 def test_a_weight_of_several_layers(rows: tuple[int, ...], joined: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Products of different depths, or whose operands are larger than the weight, stay apart."""
     x = torch.randn(3, 90, 24, generator=torch.Generator().manual_seed(1))
