@@ -124,8 +124,8 @@ SCATTERED = Constant(
 # How the runtime cuts vectors into segments of adjacent elements (passes/kernels/packing/segments.py).
 EVERY_OTHER = Constant(
     1 << 62,
-    "Flag in the mask of a segment: its lanes are two elements apart in memory, and the mask has a bit for every "
-    "element of that range, those between the lanes included.",
+    "Flag in the mask of a segment where lanes may be two elements apart: they are, and the mask has a bit for every "
+    "element of that range, those between the lanes included. So have the masks of lanes that are farther apart.",
 )
 MOST_STRIDED_SEGMENTS = Constant(
     3, "A vector has masks of every other element only if it has at most this many segments."
@@ -271,6 +271,13 @@ DESCRIPTOR = Structure(
         Field("ranges", "int64_t", "See TaskContext.ranges."),
         Field("streams", "int64_t", "How many operands there are: rows, lanes, those of the streams, the output."),
         Field("splats", "int64_t", "The streams with one element for a run of lanes (interface.Stream), a bit each."),
+        Field(
+            "strides",
+            "int64_t",
+            "For the operands of the rows and of the lanes: how many elements apart those of a segment may be, other "
+            "than one (passes/kernels/packing/segments.py).",
+            2,
+        ),
         Field(
             "largest",
             "int64_t",

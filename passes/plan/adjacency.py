@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from numc.passes.kernels.datapaths.datapath import Adjacency
+from numc.passes.kernels.datapaths.datapath import STRIDED, Adjacency
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.plan.contraction import Found, Operand
 from numc.passes.plan.plan import BUILT, PADDED_PLANE
@@ -21,16 +21,22 @@ def with_adjacency(regions: Sequence[Region]) -> list[Region]:
     for region in regions:
         groups.setdefault(region.kernel, []).append(region)
     told = {
-        kernel: replace(kernel, adjacency=(_common(map(_of_rows, group)), _common(map(_of_lanes, group))))
+        kernel: replace(
+            kernel, adjacency=(_common(kernel, map(_of_rows, group)), _common(kernel, map(_of_lanes, group)))
+        )
         for kernel, group in groups.items()
     }
     return [replace(region, kernel=told[region.kernel]) for region in regions]
 
 
-def _common(each: Iterable[Adjacency | None]) -> Adjacency:
+def _common(kernel: Kernel, each: Iterable[Adjacency | None]) -> Adjacency:
     """What is known of all of them; None is one that nothing packs."""
     found = {one for one in each if one is not None}
-    return found.pop() if len(found) == 1 else Adjacency.UNKNOWN
+    if len(found) != 1:
+        return Adjacency.UNKNOWN
+    (one,) = found
+    # Four elements are read as fast alone as out of four vectors.
+    return Adjacency.NONE if one.stride > 2 and kernel.tile.width == 4 else one
 
 
 def _of_rows(region: Region) -> Adjacency | None:
@@ -54,5 +60,6 @@ def adjacency(found: Found, operand: Operand, dims: Sequence[int]) -> Adjacency:
     else:
         return Adjacency.ALL
     # A size of one that a run brings would leave another stride: none may be that of every other element.
-    apart = all(stride is not None and stride not in (1, 2) for stride, _ in strides)
-    return Adjacency.NONE if apart else Adjacency.UNKNOWN
+    if any(stride in (None, 1, 2) for stride, _ in strides):
+        return Adjacency.UNKNOWN
+    return STRIDED.get(strides[-1][0] or 0, Adjacency.NONE)

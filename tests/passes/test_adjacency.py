@@ -76,7 +76,8 @@ def known(text: str) -> tuple[str, str]:
         ("k, i", "1x24xf32", "j, k", "56x1xf32", ("ALL", "ALL")),
         ("k, i", "40x1xf32", "j, k", "1x40xf32", ("ALL", "ALL")),
         # A view of every third column.
-        ("i, k", "24x40xf32, strided<[120, 3]>", "k, j", "40x56xf32, strided<[168, 3]>", ("NONE", "NONE")),
+        ("i, k", "24x40xf32, strided<[120, 3]>", "k, j", "40x56xf32, strided<[168, 3]>", ("THIRD", "THIRD")),
+        ("i, k", "24x40xf32, strided<[240, 5]>", "k, j", "40x56xf32, strided<[280, 5]>", ("NONE", "NONE")),
         ("i, k", "24x40xf32, strided<[120, ?]>", "k, j", "40x56xf32, strided<[168, ?]>", ("UNKNOWN", "UNKNOWN")),
     ],
 )
@@ -91,7 +92,8 @@ def test_of_products(a: str, type_a: str, b: str, type_b: str, expected: tuple[s
         ("1x1", 1, "14x14", "14x14", ("ALL", "ALL")),
         ("3x3", 1, "16x16", "14x14", ("ALL", "UNKNOWN")),
         ("1x1", 2, "27x27", "14x14", ("ALL", "UNKNOWN")),
-        ("1x1", 4, "53x53", "14x14", ("ALL", "NONE")),
+        ("4x4", 4, "56x56", "14x14", ("ALL", "FOURTH")),
+        ("1x1", 5, "66x66", "14x14", ("ALL", "NONE")),
     ],
 )
 def test_of_windows(size: str, stride: int, image: str, out: str, expected: tuple[str, str]) -> None:

@@ -38,8 +38,8 @@ def test_a_stale_header_is_named_with_the_command_to_run(tool, tmp_path, capsys)
 
 
 def test_words_are_counted_over_arrays():
-    assert [DESCRIPTOR.word(name) for name in ("width", "largest", "random", "dims")] == [0, 7, 19, 20]
-    assert DESCRIPTOR.words == 24
+    assert [DESCRIPTOR.word(name) for name in ("width", "largest", "random", "dims")] == [0, 9, 21, 22]
+    assert DESCRIPTOR.words == 26
     assert TASK_CONTEXT.words == len(TASK_CONTEXT.names) == 41
     assert STREAM.words == 4
     assert TASK_CONTEXT.field("rows").mlir_type == "i64"
@@ -50,9 +50,9 @@ def test_words_are_counted_over_arrays():
 
 def test_values_are_put_in_order():
     values = {name: n for n, name in enumerate(reversed(DESCRIPTOR.names))}
-    lists = {"largest": [20, 21], "widths": [22, 23, 24], "slots": [25, 26], "measures": [27, 28]}
+    lists = {"strides": [18, 19], "largest": [20, 21], "widths": [22, 23, 24], "slots": [25, 26], "measures": [27, 28]}
     values |= {**lists, "dims": [30, 31, 32, 33]}
-    assert DESCRIPTOR.in_order(values) == [15, 14, 13, 12, 11, 10, 9, *range(20, 29), 4, 3, 2, 1, 30, 31, 32, 33]
+    assert DESCRIPTOR.in_order(values) == [16, 15, 14, 13, 12, 11, 10, *range(18, 29), 4, 3, 2, 1, 30, 31, 32, 33]
     with pytest.raises(ValueError, match="got values of .* want"):
         DESCRIPTOR.in_order({**values, "height": 1})
     with pytest.raises(ValueError, match="Descriptor.dims: got 1 words, want 4"):

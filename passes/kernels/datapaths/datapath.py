@@ -31,14 +31,22 @@ from numc.passes.kernels.values.widths import Numbers, run_time
 class Adjacency(Enum):
     """What is known of the memory of an operand, whatever its sizes: which elements of a row or of lanes are adjacent.
 
-    NONE: nor is there one between two of them.
+    NONE: nor is there one between two of them. THIRD, FOURTH: most of them are three or four elements apart.
     """
 
     UNKNOWN = ""
     ALL = "adjacent"
     NONE = "apart"
+    THIRD = "third"
+    FOURTH = "fourth"
+
+    @property
+    def stride(self) -> int:
+        """How many elements apart those of a segment may be, other than one (packing/segments.py)."""
+        return next((stride for stride, known in STRIDED.items() if known is self), 2)
 
 
+STRIDED = {3: Adjacency.THIRD, 4: Adjacency.FOURTH}
 _LINE = 64  # bytes of a cache line
 
 Parts = Sequence[Value]  # of an operand: its value, or the bf16 numbers whose sum it is

@@ -1,11 +1,13 @@
 """Vectors of an operand whose lanes are not adjacent in memory, read as segments by masked loads.
 
-The runtime cuts the offsets along the lanes into segments of adjacent elements, or of every other one (a convolution of
-stride 2; runtime/src/kernels/offset_tables.cpp). Lanes that do not exist read as +0, and no memory is touched.
+The runtime cuts the offsets along the lanes into segments of adjacent elements, or of every other, third or fourth one
+(a convolution of such a stride; runtime/src/kernels/offset_tables.cpp). Lanes that do not exist read as +0, and no
+memory is touched.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 from numc.passes.kernels.abi import EVERY_OTHER, MOST_STRIDED_SEGMENTS
@@ -17,6 +19,7 @@ from numc.passes.kernels.ssa import Type, Value
 ARGUMENTS = ("first", "segment", "masks")
 
 Read = Callable[[Value], Value]
+Case = tuple[Value, Callable[[], Read]]
 
 
 def by_segments(
@@ -37,7 +40,7 @@ def by_segments(
     width, adjacency = setting.tile.width, setting.adjacency_of(side)
     segments = _Segments(f, width, number, table or [f[name] for name in ARGUMENTS], setting.element(side))
 
-    def choose(cases: list[tuple[Value, Callable[[], Read]]], last: Callable[[], Read]) -> Sequence[Value]:
+    def choose(cases: list[Case], last: Callable[[], Read]) -> Sequence[Value]:
         if not cases:
             return body(last())
         (condition, reader), *others = cases
@@ -50,20 +53,20 @@ def by_segments(
 
     if adjacency == Adjacency.NONE:
         return body(segments.apart())
+    if adjacency.stride > 2:
+        taken = adjacency.stride * width
+        return choose(segments.few(taken, 1, 2), functools.partial(segments.one_by_one, taken))
     if adjacency == Adjacency.ALL:
-        start, is_whole = segments.whole()
-        return choose([(is_whole, lambda: segments.whole_from(start))], lambda: segments.at_once(1, width))
+        return choose([segments.whole_case()], functools.partial(segments.at_once, width, 1))
     flagged = f.compare("uge", segments.first_mask(), f.number(EVERY_OTHER))
-    start, is_whole = segments.whole()
+    whole = segments.whole_case()
     with f.choose(flagged, *kinds) as found:
         with found.then():
-            few = [(segments.up_to(1), lambda: segments.at_once(1, 2 * width))]
-            found.next = list(choose(few, lambda: segments.at_once(MOST_STRIDED_SEGMENTS, 2 * width)))
+            more = functools.partial(segments.at_once, 2 * width, MOST_STRIDED_SEGMENTS)
+            found.next = list(choose(segments.few(2 * width, 1), more))
         with found.otherwise():
-            some = [(segments.up_to(n), lambda n=n: segments.at_once(n, width)) for n in (1, 2, 4)]
-            found.next = list(
-                choose([(is_whole, lambda: segments.whole_from(start)), *some], lambda: segments.one_by_one)
-            )
+            cases = [whole, *segments.few(width, 1, 2, 4)]
+            found.next = list(choose(cases, functools.partial(segments.one_by_one, width)))
     return found.results
 
 
@@ -84,15 +87,16 @@ class _Segments:
         # 0 of the table stands in for one that does not exist.
         self.some = f.i64("muli", self.first, f.i64("minui", self.count, 1))
 
-    def up_to(self, n: int) -> Value:
-        """Whether there are at most `n` segments."""
-        return self.f.compare("ule", self.count, self.f.number(n))
+    def few(self, taken: int, *counts: int) -> list[Case]:
+        """The cases of up to so many segments, each out of `taken` elements."""
+        f = self.f
+        return [(f.compare("ule", self.count, f.number(n)), functools.partial(self.at_once, taken, n)) for n in counts]
 
     def first_mask(self) -> Value:
         """The mask of the first segment, or of any other one if there is none."""
         return self.f.fetch(self.masks, self.some)
 
-    def at_once(self, most: int, taken: int) -> Read:
+    def at_once(self, taken: int, most: int) -> Read:
         """Up to `most` segments, each out of `taken` elements."""
         f = self.f
         found = [(start, _mask(f, bits, taken)) for start, bits in map(self._segment, range(most))]
@@ -102,7 +106,7 @@ class _Segments:
             lanes = code.zero(self.element)
             for start, mask in found:
                 lanes = self._load(code, f.at(origin, start, self.element), mask, lanes)
-            return lanes if taken == self.width else code.shuffle(lanes, range(0, taken, 2))
+            return self._every(code, lanes)
 
         return read
 
@@ -124,10 +128,11 @@ class _Segments:
         is_whole = f.binary("andi", full, f.compare("eq", self.count, f.number(1)))
         return start, is_whole
 
-    def whole_from(self, start: Value) -> Read:
-        """One segment of all lanes, read without a mask."""
-        f = self.f
-        return lambda origin: self._load(f.lanes(self.width), f.at(origin, start, self.element))
+    def whole_case(self) -> Case:
+        """The case of one segment of all lanes, which is read without a mask."""
+        f, (start, is_whole) = self.f, self.whole()
+        read = lambda origin: self._load(f.lanes(self.width), f.at(origin, start, self.element))  # noqa: E731
+        return is_whole, lambda: read
 
     def apart(self) -> Read:
         """A segment for each lane: elements that are read alone."""
@@ -143,14 +148,23 @@ class _Segments:
 
         return read
 
-    def one_by_one(self, origin: Value) -> Value:
-        """Any number of segments."""
-        f, code = self.f, self.f.lanes(self.width)
-        with f.carry(self.first, f.i64("addi", self.first, self.count), 1, [code.zero(self.element)]) as loop:
-            mask = _mask(f, f.fetch(self.masks, loop.index), self.width)
-            at = f.at(origin, f.fetch(self.starts, loop.index), self.element)
-            loop.next = [self._load(code, at, mask, loop.values[0])]
-        return loop.results[0]
+    def one_by_one(self, taken: int) -> Read:
+        """Any number of segments, each out of `taken` elements."""
+        f, code = self.f, self.f.lanes(taken)
+
+        def read(origin: Value) -> Value:
+            with f.carry(self.first, f.i64("addi", self.first, self.count), 1, [code.zero(self.element)]) as loop:
+                mask = _mask(f, f.fetch(self.masks, loop.index), taken)
+                at = f.at(origin, f.fetch(self.starts, loop.index), self.element)
+                loop.next = [self._load(code, at, mask, loop.values[0])]
+            return self._every(code, loop.results[0])
+
+        return read
+
+    def _every(self, code: Code, taken: Value) -> Value:
+        """The lanes among the elements that were taken."""
+        stride = code.width // self.width
+        return taken if stride == 1 else code.shuffle(taken, range(0, code.width, stride))
 
     def _load(self, code: Code, address: Value, mask: Value | None = None, otherwise: Value | None = None) -> Value:
         kind = self.element
@@ -158,7 +172,7 @@ class _Segments:
 
 
 def _mask(f: Function, word: Value, width: int) -> Value:
-    return f.reinterpret(f.cast("trunci", word, f"i{width}"), Type("i1", width))
+    return f.reinterpret(word if width == 64 else f.cast("trunci", word, f"i{width}"), Type("i1", width))
 
 
 def lanes_below(f: Function, width: int, count: Value) -> Value:

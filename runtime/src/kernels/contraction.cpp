@@ -169,7 +169,7 @@ void fill_lanes(const Descriptor &d, TaskContext &c, Arena &arena, const Shape &
   const Runs steps = runs(s.k, strides);
   c.b_run = adjacent(steps);
   c.b_step = steps.length == s.k.count ? steps.stride : 0;
-  const Segments cut = segments(arena, c.b_lane, s.lane.count, run, d.width, d.tile_lanes / d.width);
+  const Segments cut = segments(arena, c.b_lane, s.lane.count, run, d.strides[1], d.width, d.tile_lanes / d.width);
   c.lane_first = cut.first, c.lane_segment = cut.offset, c.lane_mask = cut.mask;
   int64_t *dense = arena.take(ceil_div(s.lane.count, d.tile_lanes));
   c.lane_dense = dense;
@@ -192,7 +192,7 @@ void fill(const Descriptor &d, TaskContext &c, Arena &arena, const Shape &s, boo
     c.a_k = table(arena, s.k, of_a);
     const Runs run = runs(s.k, of_a);
     c.a_run = adjacent(run);
-    const Segments cut = segments(arena, c.a_k, s.k.count, run, d.width, 1);
+    const Segments cut = segments(arena, c.a_k, s.k.count, run, d.strides[0], d.width, 1);
     c.k_first = cut.first, c.k_segment = cut.offset, c.k_mask = cut.mask;
   }
   const int64_t *const of_b = operands.next(c.b);

@@ -28,8 +28,8 @@ constexpr int64_t kTurns = 128;
 constexpr int64_t kChannels = -1;
 // In TaskContext.lane_dense instead of an offset: the lanes of this panel are not adjacent in memory.
 constexpr int64_t kScattered = INT64_MIN;
-// Flag in the mask of a segment: its lanes are two elements apart in memory, and the mask has a bit for every element
-// of that range, those between the lanes included.
+// Flag in the mask of a segment where lanes may be two elements apart: they are, and the mask has a bit for every
+// element of that range, those between the lanes included. So have the masks of lanes that are farther apart.
 constexpr int64_t kEveryOther = 0x4000000000000000;
 // A vector has masks of every other element only if it has at most this many segments.
 constexpr int64_t kMostStridedSegments = 3;
@@ -170,6 +170,9 @@ struct Descriptor {
   int64_t streams;
   // The streams with one element for a run of lanes (interface.Stream), a bit each.
   int64_t splats;
+  // For the operands of the rows and of the lanes: how many elements apart those of a segment may be, other than one
+  // (passes/kernels/packing/segments.py).
+  int64_t strides[2];
   // For the operands of the rows and of the lanes: the largest magnitude as the bits of a float32 if the conversion
   // depends on it, the address of the magnitudes of all channels, or kChannels.
   int64_t largest[2];
@@ -193,7 +196,7 @@ struct Descriptor {
   // dimension; then, with kDraws, the strides of the indices of the output's elements.
   int64_t words[];
 };
-static_assert(sizeof(Descriptor) == 192, "generated code counts words of 8 bytes");
+static_assert(sizeof(Descriptor) == 208, "generated code counts words of 8 bytes");
 
 // What numc_count_values finds in a tensor (runtime/src/kernels/value_counts.cpp): how many elements of each kind there
 // are.

@@ -81,7 +81,8 @@ const int64_t *padded_table(Arena &arena, const Dimensions &dimensions, const in
   return out;
 }
 
-Segments segments(Arena &arena, const int64_t *offsets, int64_t count, const Runs &run, int64_t width, int64_t round) {
+Segments segments(Arena &arena, const int64_t *offsets, int64_t count, const Runs &run, int64_t apart, int64_t width,
+                  int64_t round) {
   const int64_t vectors = ceil_div(ceil_div(count, width), round) * round;
   int64_t *const firsts = arena.take(vectors + 1), *const starts = arena.take(count), *const masks = arena.take(count);
   int64_t n = 0, left = run.length;  // elements of the run, from i on; divisions would take most of the time
@@ -89,15 +90,15 @@ Segments segments(Arena &arena, const int64_t *offsets, int64_t count, const Run
     firsts[v] = n;
     const int64_t begin = v * width, end = begin + width < count ? begin + width : count;
     const bool few = begin + left + (kMostStridedSegments - 1) * run.length >= end;
-    const int64_t stride = run.stride == 2 && few ? 2 : 1;
+    const int64_t stride = run.stride == apart && (apart > 2 || few) ? apart : 1;
     for (int64_t i = begin, j; i < end; i = j) {
       j = run.stride != stride ? i + 1 : i + left < end ? i + left : end;
       left = j - i < left ? left - (j - i) : run.length;
-      starts[n] = offsets[i] - (i - begin) * stride;
+      starts[n] = offsets[i] - (i - begin) * (apart > 2 ? apart : stride);
       int64_t bits = ((int64_t{1} << (j - i)) - 1) << (i - begin);
-      if (stride == 2) {
-        bits = kEveryOther;
-        for (int64_t lane = i - begin; lane < j - begin; ++lane) bits |= int64_t{1} << lane * 2;
+      if (apart > 2 || stride == 2) {
+        bits = apart == 2 ? kEveryOther : 0;
+        for (int64_t lane = i - begin; lane < j - begin; ++lane) bits |= int64_t{1} << lane * apart;
       }
       masks[n++] = bits;
     }

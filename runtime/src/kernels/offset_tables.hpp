@@ -54,8 +54,10 @@ struct Segments {
 };
 
 // Cuts the vectors of a table into segments of adjacent elements. Where elements are two apart (a convolution of stride
-// 2) and there are few segments, the mask has a bit for every element of the range, and the flag kEveryOther. Vectors
-// are counted up to a multiple of `round`; those behind the last element have no segments.
-Segments segments(Arena &arena, const int64_t *offsets, int64_t count, const Runs &runs, int64_t width, int64_t round);
+// 2) and there are few segments, the mask has a bit for every element of the range, and the flag kEveryOther. If lanes
+// are to be 3 or 4 `apart`, every mask is such a one, without a flag. Vectors are counted up to a multiple of `round`;
+// those behind the last element have no segments.
+Segments segments(Arena &arena, const int64_t *offsets, int64_t count, const Runs &runs, int64_t apart, int64_t width,
+                  int64_t round);
 
 }  // namespace numc
