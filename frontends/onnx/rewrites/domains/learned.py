@@ -201,8 +201,14 @@ def _check(node: Node, trees: _Trees) -> None:
         ("decisions lead to nodes", np.concatenate([trees.yes[decisions], trees.no[decisions]]), count),
         ("decisions are of features", trees.features[decisions], shape[-1] if shape else None),
     ):
-        if limit is not None and numbers.size and not 0 <= numbers.min() <= numbers.max() < limit:
-            raise RefusedError(f"its {what} {numbers.min()} to {numbers.max()}: there are 0 to {limit - 1}")
+        if limit is not None:
+            _check_numbers(what, numbers, limit)
+
+
+def _check_numbers(what: str, numbers: Array, limit: int) -> None:
+    """Raise RefusedError unless all numbers are below a limit and none is negative."""
+    if numbers.size and not 0 <= numbers.min() <= numbers.max() < limit:
+        raise RefusedError(f"its {what} {numbers.min()} to {numbers.max()}: there are 0 to {limit - 1}")
 
 
 _COMPARISONS = {"LEQ": "LessOrEqual", "LT": "Less", "GTE": "GreaterOrEqual", "GT": "Greater", "EQ": "Equal"}
@@ -286,7 +292,9 @@ def tree_ensemble(node: Node) -> None:
         target, is_leaf = numbers(f"nodes_{where}nodeids"), numbers(f"nodes_{where}leafs")
         ends.append(np.concatenate([np.where(is_leaf != 0, target + count, target), own]))
     results = np.zeros((count + leaves, node.attribute("n_targets", 1)), splits.dtype)
-    results[own, _targets(numbers("leaf_targetids"), results.shape[1])] = weights
+    targets = numbers("leaf_targetids")
+    _check_numbers("leaves are of targets", targets, results.shape[1])
+    results[own, targets] = weights
     # The members of all sets one after the other, with NaN behind each set.
     members, sets = tensor("membership_values"), []
     for part in np.split(members, np.flatnonzero(np.isnan(members)) + 1)[:-1] if len(members) else []:
@@ -344,13 +352,6 @@ def tree_ensemble_classifier(node: Node) -> None:
         _write_label_above(node, score, labels, limit)
 
 
-def _targets(targets: Array, count: int) -> Array:
-    """The targets of leaves. Raises RefusedError for one that there is not."""
-    if targets.size and not 0 <= targets.min() <= targets.max() < count:
-        raise RefusedError(f"its leaves are of targets {targets.min()} to {targets.max()}: there are 0 to {count - 1}")
-    return targets
-
-
 def _older_trees(node: Node, what: str, count: int) -> _Trees:
     """The trees of a node with lists of properties. what: it calls what leaves are for, of which there are `count`."""
     if any(attribute.name.endswith("_as_tensor") for attribute in node.proto.attribute):
@@ -369,7 +370,7 @@ def _older_trees(node: Node, what: str, count: int) -> _Trees:
             np.array([n if modes[n] == "LEAF" else where[keys[n][0], int(targets[n])] for n in range(len(keys))])
         )
     results = np.zeros((len(keys), count), np.float32)
-    _targets(numbers(f"{what}_ids"), count)
+    _check_numbers("leaves are of targets", numbers(f"{what}_ids"), count)
     for tree, leaf, target, weight in zip(*(node.attribute(f"{what}_{name}", []) for name in
                                             ("treeids", "nodeids", "ids", "weights")), strict=True):  # fmt: skip
         results[where[tree, leaf], target] += np.float32(weight)
