@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch._decomp import get_decompositions
+from torch.utils import _pytree as pytree
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
 from numc.frontends.pytorch.rewrites import (
@@ -37,6 +38,12 @@ from numc.frontends.pytorch.rewrites.resizing import nearest, smooth_cubic, smoo
 aten = torch.ops.aten
 
 
+# What these do in narrow dtypes is rounded once, as in eager torch, and not after each operation that they become.
+_ROUNDED_ONCE = (
+    *(aten.erfc.default, aten.special_erfcx.default, aten.erfinv.default, aten.lgamma.default, aten.digamma.default),
+    *(aten.gelu.default, aten.hypot.default, aten.logcumsumexp.default),
+    *(aten.addcmul.default, aten.addcdiv.default, aten.lerp.Scalar, aten.lerp.Tensor),
+)
 # Torch's own decompositions that neither its core nor torch-mlir asks for.
 _OF_TORCH = (aten.dist, aten.ldexp, aten.fft_fftshift, aten.fft_ifftshift, *spectra.TRANSFORMS)
 
@@ -72,9 +79,27 @@ def mm(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     return aten.mm(one.int(), other.int()).to(torch.int8)
 
 
+def rounded_once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a decomposition of operands of one narrow dtype compute in float32, and round its result."""
+
+    def decomposed(*args: Any, **options: Any) -> Any:
+        leaves = (leaf for leaf in pytree.tree_leaves((args, options)) if isinstance(leaf, torch.Tensor))
+        dtypes = {leaf.dtype for leaf in leaves if leaf.is_floating_point()}
+        if len(dtypes) != 1 or not dtypes <= {torch.float16, torch.bfloat16}:
+            return function(*args, **options)
+        (dtype,) = dtypes
+        args, options = pytree.tree_map_only(
+            torch.Tensor, lambda x: x.float() if x.dtype == dtype else x, (args, options)
+        )
+        found = function(*args, **options)
+        return found if found is NotImplemented else found.to(dtype)
+
+    return decomposed
+
+
 def decomposition_table() -> dict[Any, Callable[..., Any]]:
     """Return the decompositions by operation, also of operators that a package has registered if it is imported."""
-    return {
+    table: dict[Any, Callable[..., Any]] = {
         **get_decompositions(_OF_TORCH),
         **get_decomposition_table(),
         **gradients(),
@@ -136,6 +161,7 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.var_mean.correction: moments.var_mean,
         aten.signbit.default: elementwise.signbit,
         aten.copysign.Tensor: elementwise.copysign,
+        aten.fmod.Tensor: elementwise.fmod,
         aten.copysign.Scalar: elementwise.copysign,
         aten.isfinite.default: elementwise.isfinite,
         aten.fmax.default: elementwise.fmax,
@@ -150,6 +176,9 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.argmax.default: extremes.argmax,
         aten.argmin.default: extremes.argmin,
         aten.clamp.default: extremes.clamp,
+        aten.clamp.Tensor: extremes.clamp_to,
+        aten.clamp_min.Tensor: extremes.clamp_to,
+        aten.clamp_max.Tensor: extremes.clamp_below,
         aten.maximum.default: extremes.maximum,
         aten.minimum.default: extremes.minimum,
         **dict.fromkeys((aten.any.default, aten.any.dim, aten.any.dims), extremes.any_dims),
@@ -181,3 +210,4 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.addcdiv.default: lambda x, a, b, value=1: add(x, a / b, value),
         aten.lerp.Scalar: lerp,
     }
+    return table | {operation: rounded_once(table[operation]) for operation in _ROUNDED_ONCE}

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch._decomp import decompositions as torch_rnn
 
-from numc.frontends.pytorch.decompositions import add, decomposition_table
+from numc.frontends.pytorch.decompositions import add, decomposition_table, rounded_once
 
 aten = torch.ops.aten
 
@@ -94,6 +94,8 @@ def training_table() -> dict[Any, Callable[..., Any]]:
     table |= {
         aten.native_dropout.default: native_dropout,
         # This is how Dynamo writes addcmul; b may be a number.
-        torch.ops.prims.fma.default: lambda a, b, c: a * b + c if isinstance(b, torch.Tensor) else add(c, a, b),
+        torch.ops.prims.fma.default: rounded_once(
+            lambda a, b, c: a * b + c if isinstance(b, torch.Tensor) else add(c, a, b)
+        ),
     }
     return table

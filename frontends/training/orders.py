@@ -56,30 +56,6 @@ def inputs_by_strides(graph: fx.Graph, inputs: Sequence[fx.Node]) -> dict[int, l
     return orders
 
 
-def repeated(values: Sequence[torch.Tensor]) -> dict[int, list[int]]:
-    """Return the dimensions along which results of free sizes repeat their elements, by number.
-
-    Of results that are views of inputs, torch makes such a view again, with the strides of what it is given: those of a
-    dense tensor would reach beyond the input. With fixed sizes, it knows how.
-    """
-    found: dict[int, list[int]] = {}
-    for number, value in enumerate(values):
-        if any(isinstance(size, torch.SymInt) for size in value.shape):
-            dims = [d for d, step in enumerate(value.stride()) if isinstance(step, int) and step == 0]
-            found |= {number: dims} if dims else {}
-    return found
-
-
-def repeat(dense: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:
-    """Return a tensor that repeats its elements along `dims`, and has those of `dense`."""
-    once = dense
-    for d in dims:
-        once = once.narrow(d, 0, min(1, dense.shape[d]))
-    view = once.contiguous().expand(dense.shape)
-    # Of a view, torch would take what it is a view of for the input.
-    return dense.new_empty(0).set_(view.untyped_storage(), view.storage_offset(), view.shape, view.stride())
-
-
 def inverse(order: Sequence[int]) -> list[int]:
     """Return the order that undoes another one."""
     return [order.index(d) for d in range(len(order))]

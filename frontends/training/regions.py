@@ -36,7 +36,8 @@ from numc.frontends.training.free_sizes import (
     with_fixed_sizes,
 )
 from numc.frontends.training.open_widths import widths_of
-from numc.frontends.training.orders import inputs_by_strides, inverse, repeat, repeated, results_by_strides
+from numc.frontends.training.orders import inputs_by_strides, inverse, results_by_strides
+from numc.frontends.training.result_views import result_views
 from numc.frontends.training.roles import by_name
 from numc.runtime.caller import orders_of
 from numc.runtime.container import Contents
@@ -134,8 +135,7 @@ class Region:
 
     orders: for the results that are not dense in the order of their dimensions, by number, the places of the dimensions
     among those that the program returns, which are in the order of strides. input_orders: for the inputs whose
-    dimensions the program takes in the order of strides, by number, this order. repeats: for the results that repeat
-    elements, by number, the dimensions along which they do.
+    dimensions the program takes in the order of strides, by number, this order.
     saved: knows what is kept between this region and others, if anything is. programs: those that have been loaded;
     begun: those that compile. Both are by arithmetic, what is stored, and whether they count.
     """
@@ -146,7 +146,6 @@ class Region:
     operations: int
     orders: Mapping[int, list[int]]
     input_orders: Mapping[int, list[int]] = field(default_factory=dict)
-    repeats: Mapping[int, list[int]] = field(default_factory=dict)
     saved: Keeping | None = None
     programs: dict[tuple[Arithmetic, Stored, bool], Program] = field(default_factory=dict)
     begun: dict[tuple[Arithmetic, Stored, bool], Ahead[tuple[Contents, bool]]] = field(default_factory=dict)
@@ -208,8 +207,6 @@ class Region:
         for counts in _tallies:
             for row in program.manifest["fmas"] or ():
                 counts[row["role"], row["fma"]] += row["count"]
-        for number, dims in self.repeats.items():
-            results[number] = repeat(results[number], dims)
         for number, stored in made.items():
             assert self.saved is not None
             results[number] = self.saved.mark(results[number], stored)
@@ -231,15 +228,17 @@ def compiled(
     after a run, in the same order. frees: whether more regions serve to free what the earlier ones have read.
     """
     COUNTERS.graphs += 1
-    nodes = [node for node in graph_module.graph.nodes if node.op == "call_function"]
-    for node in nodes:
-        node.meta["numc"] = node.name, names[node], roles[node]
+    for node in graph_module.graph.nodes:
+        if node.op == "call_function":
+            node.meta["numc"] = node.name, names[node], roles[node]
+    views = result_views(graph_module.graph)
+    nodes = [node for node in graph_module.graph.nodes if node.op == "call_function" and node not in views]
     inputs = list(graph_module.graph.find_nodes(op="placeholder"))
     updates = dict(zip(_results(graph_module.graph), [inputs[n] for n in updated], strict=False))
     eager = {node: why for node in nodes if (why := _against(node))}
     begins = cuts(graph_module.graph) if frees else ()
     while True:
-        split, regions, culprits = _split(graph_module, eager, begins, arithmetic, updates)
+        split, regions, culprits = _split(graph_module, eager.keys() | views, begins, arithmetic, updates)
         if not culprits:
             break
         eager |= culprits
@@ -279,7 +278,7 @@ def _refused(node: fx.Node, reason: str) -> Refusal:
 
 def _split(
     graph_module: fx.GraphModule,
-    eager: Mapping[fx.Node, Refusal],
+    eager: Collection[fx.Node],
     begins: Collection[fx.Node],
     arithmetic: Arithmetic,
     updates: Mapping[fx.Node, fx.Node],
@@ -321,7 +320,7 @@ def _split(
     return split, regions, culprits
 
 
-def _stages(graph: fx.Graph, eager: Mapping[fx.Node, Refusal], begins: Collection[fx.Node]) -> dict[fx.Node, int]:
+def _stages(graph: fx.Graph, eager: Collection[fx.Node], begins: Collection[fx.Node]) -> dict[fx.Node, int]:
     """Return a number for each part, so that each depends on earlier ones only: numc's are odd, torch's are even.
 
     begins: operations that no part has together with what is before them in the graph.
@@ -391,8 +390,7 @@ def _region(part: fx.GraphModule, arithmetic: Arithmetic, places: Mapping[str, s
         roles=by_name({node: role for node, (_, _, role) in marked.items()}, names),
         updates=updates,
     )
-    repeats = repeated([node.meta["val"] for node in output.args[0]])
-    return Region(imported, arithmetic, single, len(marked), result_orders, input_orders, repeats)
+    return Region(imported, arithmetic, single, len(marked), result_orders, input_orders)
 
 
 def _updates(inputs: Sequence[fx.Node], results: Sequence[fx.Node], places: Mapping[str, str]) -> dict[int, int]:

@@ -15,6 +15,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.backend.test.case.node import collect_testcases
 
+import arithmetic_vectorised as reference
 import numc
 from tiers import by_default, pairs
 
@@ -102,6 +103,20 @@ def test_pads_that_crop(tmp_path: Path) -> None:
     nodes = [helper.make_node("Pad", ["x", name, "v"], [f"y{name}"]) for name in "pq"]
     nodes.append(helper.make_node("Pad", ["x", "r", "", "axes"], ["yr"]))
     compare(model_of(tmp_path, nodes, feeds, constants=constants), feeds)
+
+
+def test_remainders_of_floats(tmp_path: Path) -> None:
+    """They have no error, and the sign of the dividend."""
+    rng = np.random.default_rng(0)
+    x, y = ((rng.standard_normal(500) * 2.0 ** rng.integers(-8, 9, 500)).astype(np.float32) for _ in range(2))
+    x[:8], y[:8] = [-6, 6, np.inf, 5, -5, np.nan, -0.0, 1], [3, -3, 2, np.inf, -np.inf, 1, 2, 0]
+    node = helper.make_node("Mod", ["x", "y"], ["z"], fmod=1)
+    got = numc.compile(model_of(tmp_path, [node], {"x": x, "y": y}))(x, y)
+    with np.errstate(invalid="ignore"):
+        want = np.fmod(x, y)
+    numbers = ~np.isnan(want)
+    assert np.isnan(got[~numbers]).all()
+    assert (found := reference.first_mismatch(got[numbers], want[numbers])) is None, found
 
 
 @pytest.mark.parametrize("size", [2, 3, 4])

@@ -14,6 +14,18 @@ def sign(node: Node) -> None:
         node.op("Where", node.op("IsNaN", source), source, node.op("Sign", source), to=node.output(0))
 
 
+def mod(node: Node) -> None:
+    """Mod of floats with the sign of the first one, without an error: torch-mlir multiplies by a rounded quotient."""
+    source, divisor = node.input(0), node.input(1)
+    if not node.attribute("fmod", 0) or not node.is_float(source):
+        return
+    left = node.op("Mod", node.op("Abs", source), node.op("Abs", divisor))
+    zero = node.like(0, source)
+    is_zero = node.op("And", node.op("Equal", source, zero), node.op("Equal", left, zero))
+    signed = node.op("Where", node.op("Less", source, zero), node.op("Neg", left), left)
+    node.op("Where", is_zero, source, signed, to=node.output(0))
+
+
 def dropout(node: Node) -> None:
     """Dropout: nothing is dropped outside of training, or with the ratio 0."""
     training, ratio = node.constant_input(2, "training_mode"), node.constant_input(1, "ratio")

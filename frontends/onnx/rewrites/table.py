@@ -113,7 +113,7 @@ RULES: Rules = {
     ("", "MatMulInteger"): quantized.mat_mul_integer,
     ("", "MaxPool"): integers.in_int32(pooling.max_pool),
     ("", "MaxUnpool"): unpooling.max_unpool,
-    ("", "Mod"): integers.in_int32(),
+    ("", "Mod"): integers.in_int32(elementwise.mod),
     ("", "Pad"): indexing.pad,
     ("", "Pow"): integers.power,
     ("", "QLinearConv"): quantized.linear_conv,

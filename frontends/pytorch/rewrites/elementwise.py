@@ -30,6 +30,14 @@ def copysign(value: torch.Tensor, sign: Any) -> torch.Tensor:
     return torch.where(signbit(sign), -value, value)
 
 
+def fmod(value: torch.Tensor, divisor: torch.Tensor) -> torch.Tensor:
+    """aten.fmod of floats, which has no error: torch-mlir multiplies the divisor by a rounded quotient."""
+    dtype = torch.result_type(value, divisor)
+    if not dtype.is_floating_point:
+        return NotImplemented
+    return copysign(torch.remainder(value.to(dtype).abs(), divisor.to(dtype).abs()), value)
+
+
 def isfinite(value: torch.Tensor) -> torch.Tensor:
     """aten.isfinite."""
     if not value.is_floating_point():

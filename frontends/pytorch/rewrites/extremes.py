@@ -25,10 +25,21 @@ def minimum(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 
 def clamp(value: torch.Tensor, min: Any = None, max: Any = None) -> torch.Tensor:
-    """aten.clamp of integers to limits that are none."""
-    if value.is_floating_point() or not any(isinstance(limit, float) for limit in (min, max)):
-        return NotImplemented
-    return aten.clamp.default(value.to(torch.get_default_dtype()), min, max)
+    """aten.clamp of integers and of bool to limits of another type."""
+    if not value.is_floating_point() and any(isinstance(limit, float) for limit in (min, max)):
+        return aten.clamp.default(value.to(torch.get_default_dtype()), min, max)
+    return aten.clamp.default(value.to(torch.int64), min, max) if value.dtype == torch.bool else NotImplemented
+
+
+def clamp_to(value: torch.Tensor, min: torch.Tensor | None = None, max: torch.Tensor | None = None) -> torch.Tensor:
+    """aten.clamp, aten.clamp_min and aten.clamp_max with limits that are tensors."""
+    value = value if min is None else aten.maximum.default(value, min)
+    return value if max is None else aten.minimum.default(value, max)
+
+
+def clamp_below(value: torch.Tensor, max: torch.Tensor) -> torch.Tensor:
+    """aten.clamp_max with a limit that is a tensor."""
+    return clamp_to(value, None, max)
 
 
 def max_dim(value: torch.Tensor, dim: int, keepdim: bool = False) -> Any:

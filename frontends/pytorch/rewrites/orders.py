@@ -107,6 +107,9 @@ def mode(value: torch.Tensor, dim: int = -1, keepdim: bool = False) -> Any:
         return _single(value)
     if _is_large(value, dim):
         return NotImplemented
+    if value.dtype == torch.bool:
+        found, place = mode(value.to(torch.int8), dim, keepdim)
+        return found != 0, place
     moved = value.transpose(dim, -1)
     count = (moved.unsqueeze(-1) == moved.unsqueeze(-2)).sum(-1)
     often = count == count.amax(-1, keepdim=True)
