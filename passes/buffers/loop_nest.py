@@ -25,8 +25,7 @@ _CHEAP, _MOVED, _TRANSPOSED, _COSTLY, _FUNCTION = 1, 3, 6, 8, 32
 # Operations on floats that give the same bits in any order, and if they meet an element twice.
 _EXTREMES = ("arith.maximumf", "arith.minimumf")
 # Elements that can be in lanes of a vector, as they are in memory.
-_LANES = ("f32", "f64", "i32", "i64", "i8")
-_WRITTEN_LANES = (*_LANES, *NARROW_ELEMENTS)
+_LANES = ("f32", "f64", "i32", "i64", "i8", *NARROW_ELEMENTS)
 # Steps of the loop across that are shared out together: what is read along them fills whole lines of the cache.
 _TOGETHER = 64
 
@@ -256,13 +255,8 @@ def _has_lanes(generic: ir.Operation) -> bool:
     """Whether the body consists of operations that do the same on vectors, on elements that can be in lanes."""
     values = [v for op in linalg.body(generic).operations for v in (*op.operands, *op.results)]
     ops = list(linalg.body(generic).operations)[:-1]
-    inputs = linalg.input_count(generic)
-    written = [n for n, v in enumerate(linalg.body(generic).arguments) if n >= inputs and linalg.is_unused(v)]
     return (
-        all(
-            str(v.type) in (_WRITTEN_LANES if n in written else _LANES)
-            for n, v in enumerate(linalg.body(generic).arguments)
-        )
+        all(str(v.type) in _LANES for v in linalg.body(generic).arguments)
         and all(op.operation.name.split(".")[0] in ("arith", "math") and len(op.results) == 1 for op in ops)
         and not any(isinstance(v.type, ir.IndexType) for v in values)
     )
