@@ -321,7 +321,7 @@ def test_onnx_casts_to_float8_and_double(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float8_e4m3fn])
 def test_functions_are_computed_in_lanes(dtype: torch.dtype, tmp_path: Path) -> None:
-    """Of elements that are narrow in memory, too: LLVM takes hours for a loop of some roundings and an exponential."""
+    """Of elements that are narrow in memory, too: LLVM does not get through some roundings before an exponential."""
 
     class Tail(torch.nn.Module):
         def forward(self, x: Any) -> Any:
