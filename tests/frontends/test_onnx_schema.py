@@ -58,6 +58,9 @@ ROWS: list[Row] = [
     ("AveragePool", {}, {"kernel_shape": [3, 3], "strides": [0, 1]},
      "its attribute strides is [0, 1]: each number has to be 1 or more"),
     ("Conv", W, {"pads": [0, -1, 0, 0]}, "its attribute pads is [0, -1, 0, 0]: each number has to be 0 or more"),
+    ("Conv", {"w": ones(16, 8, 15, 3)}, {"strides": [2, 1]},
+     "its windows reach over [15, 3] elements, and 'x' has an image of [14, 14]: no window fits into it and its "
+     "padding"),
     ("Conv", W, {"group": 0}, "its group is 0: it has to be 1 or more"),
     ("Conv", W, {"group": 3}, "its weight 'w' has sizes [16, 8, 3, 3], and group 3 does not divide 16"),
     ("Conv", W, {"group": 2}, "'x' has 8 channels, and its weight 'w' of sizes [16, 8, 3, 3] with group 2 needs 16"),
