@@ -18,6 +18,7 @@ from numc.compiler.arithmetic.reference.random import draws, stream
 from numc.compiler.options import Options
 from numc.compiler.statistics import counting
 from numc.compiler.support.arguments import checked
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError, shortened
 from numc.compiler.support.versions import check_torch_mlir
 from numc.frontends.imported import Imported
@@ -31,6 +32,7 @@ _F32 = np.dtype(np.float32)
 _calls = count()  # conversions to formats of groups that were given no seed
 
 
+@in_default_environment
 def round(x: npt.ArrayLike, to: str, *, axis: int | None = None, seed: int | None = None) -> F32Array:
     """Return `x` (float32, any shape) rounded to the format `to`, as float32.
 
@@ -49,6 +51,7 @@ def round(x: npt.ArrayLike, to: str, *, axis: int | None = None, seed: int | Non
     return _run(_elementwise(f'numc.round"(%a0) {{to = "{conversion}"}} : (f32) -> f32', 1), array, seed=seed)
 
 
+@in_default_environment
 def fma(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: str, *, seed: int | None = None) -> F32Array:
     """Return one step of the operator on float32 arrays (broadcast); a, b and c are converted to its formats first.
 
@@ -124,6 +127,7 @@ def _text_of(fma: str) -> str:
     return str(parse_fma(fma))
 
 
+@in_default_environment
 def f32_array(value: npt.ArrayLike, name: str) -> F32Array:
     """Return a float32 array; Python numbers become one. Raises NumcError, which calls it `name`, for other types."""
     if type(value) is np.ndarray and value.dtype is _F32 and value.flags.carray:
@@ -141,6 +145,7 @@ def _run(program: Program, *arrays: F32Array, seed: int | None = None) -> F32Arr
     return np.asarray(result).reshape(arrays[0].shape)
 
 
+@in_default_environment
 def compiled_text(text: str, **options: Any) -> Program:
     """Return the program of an MLIR text without weights, from the cache if it is there."""
     source, chosen = Imported(mlir=text, sources=("<numc>",)), Options(**options)

@@ -21,6 +21,7 @@ from numc.compiler.lower import signature_of
 from numc.compiler.options import Options
 from numc.compiler.stored_weights import held, narrow
 from numc.compiler.support.collector import seldom
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.progress import tell
 from numc.frontends.imported import Imported
 from numc.frontends.parse import parse_module
@@ -34,6 +35,7 @@ from numc.runtime.library import default_threads
 from numc.runtime.program import Program
 
 
+@in_default_environment
 def build(imported: Imported, options: Options, dump_dir: str | os.PathLike[str] | None = None) -> Contents:
     """Return what the program file of a model holds, without loading it. Raises NumcError for bad input."""
     with seldom():

@@ -14,6 +14,7 @@ from numc.compiler.arithmetic.policy.load import load_policy
 from numc.compiler.arithmetic.policy.policy import Policy
 from numc.compiler.options import Options
 from numc.compiler.support.arguments import Fixed, checked, checked_fixed
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError, quoted
 from numc.compiler.support.files import checked_path
 from numc.compiler.support.versions import check_torch_mlir
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     Data = Mapping[str, npt.NDArray[Any]]
 
 
+@in_default_environment
 def compile(
     source: Any,
     example_inputs: Any = None,

@@ -15,6 +15,7 @@ from numc.compiler.arithmetic.policy.load import load_policy
 from numc.compiler.arithmetic.policy.policy import Policy
 from numc.compiler.options import Options
 from numc.compiler.support.arguments import checked
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError, did_you_mean, quoted
 from numc.frontends.imported import Argument, Imported
 from numc.frontends.load import load_file
@@ -35,6 +36,7 @@ DTYPES = {
 }
 
 
+@in_default_environment
 def lower(
     source: str | os.PathLike[str] | Imported,
     *,

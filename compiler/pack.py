@@ -21,6 +21,7 @@ from numc.compiler.arithmetic.numpy_groups import blocks, layout, quantize, shar
 from numc.compiler.arrays import F32Array, f32_array
 from numc.compiler.arrays import round as round_array
 from numc.compiler.support.arguments import checked, checked_integer
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError, shortened
 from numc.compiler.words import checked_align, from_words, to_words, word_bytes
 
@@ -55,6 +56,7 @@ def _size(value: object) -> int:
     return checked_integer(value, "packed shape", 0, 2**48)
 
 
+@in_default_environment
 def pack(x: npt.ArrayLike, to: str, *, axis: int | None = None, align: int | None = None) -> Packed:
     """Return `x` (float32, any shape) rounded to the format `to`, in its bytes; `numc.unpack` gives ``round(x, to)``.
 
@@ -86,6 +88,7 @@ def pack(x: npt.ArrayLike, to: str, *, axis: int | None = None, align: int | Non
     return Packed(data, array.shape, conversion.format.name, where.axis, tensor)
 
 
+@in_default_environment
 def unpack(packed: Packed) -> F32Array:
     """Return the tensor that `numc.pack` packed.
 

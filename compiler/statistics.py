@@ -14,6 +14,7 @@ from typing import Any
 
 from numc.compiler.arithmetic.formats import Conversion
 from numc.compiler.support.arguments import checked
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError, did_you_mean, quoted, shortened
 from numc.compiler.support.files import checked_path
 
@@ -25,6 +26,7 @@ BITS = (7, 8, 15, 16, 23, 24)
 """The bits of a significand at which swamping is reported: without and with the leading one, of 1 to 3 bytes."""
 
 
+@in_default_environment
 @dataclass(frozen=True)
 class Histogram:
     """Counts of integers: ``counts[n]`` is how often ``low + n`` occurred."""
@@ -61,6 +63,7 @@ class Histogram:
         return Histogram(low, tuple(counts))
 
 
+@in_default_environment
 @dataclass(frozen=True)
 class TensorStatistics:
     """Counts over the elements of one tensor, summed over all executions.
@@ -116,6 +119,7 @@ FRACTIONS = ("zeros", "subnormals", "infinities", "nans", "overflows", "rounded_
 """The counts of TensorStatistics that are fractions of its elements."""
 
 
+@in_default_environment
 @dataclass(frozen=True)
 class LayerStatistics:
     """The statistics of one contraction, over all executions.
@@ -216,6 +220,7 @@ def _part(conversion: Any) -> str:
     return str(conversion).partition(":")[0]
 
 
+@in_default_environment
 @dataclass(frozen=True)
 class Statistics:
     """The statistics of a program, or of all programs in a block of `numc.collect_stats`.

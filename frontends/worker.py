@@ -25,6 +25,7 @@ from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
 from numc.compiler.support import progress
+from numc.compiler.support.environment import DefaultEnvironment
 from numc.compiler.support.errors import CompilerBug, NumcError
 
 Parts = Sequence[Any]
@@ -132,7 +133,7 @@ def _answer(task: str, connection: Connection) -> NoReturn:
         _limit(head["limits"])
         module, _, function = task.partition(":")
         run: Task = getattr(importlib.import_module(module), function)
-        with progress.told(show):
+        with DefaultEnvironment(), progress.told(show):  # a library that was loaded may have set another one
             values, parts = run(head["request"], given, stage)
         send({"values": values}, parts)
     except NumcError as error:

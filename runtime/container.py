@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError
 from numc.compiler.support.files import write_whole
 from numc.runtime.abi import WEIGHT_ALIGNMENT, Abi, aligned, decode_abi, encode_abi, weight_offsets
@@ -85,6 +86,7 @@ def pack_ir(text: str) -> bytes:
     return zlib.compress(text.encode(), 6)
 
 
+@in_default_environment
 def write_program(path: str | os.PathLike[str], contents: Contents, sign: Signer | None = None) -> None:
     """Write a program file, completely or not at all: an existing file is replaced only by a complete one.
 
@@ -325,6 +327,7 @@ def read_program_and_abi(
         os.close(descriptor)
 
 
+@in_default_environment
 def read_program(
     path: str | os.PathLike[str],
     *,

@@ -16,6 +16,7 @@ import numpy as np
 
 from numc.compiler.arithmetic.dtypes import BITS_DTYPES
 from numc.compiler.support.arguments import checked_integer
+from numc.compiler.support.environment import DefaultEnvironment, in_default_environment
 from numc.compiler.support.errors import FAULT, CompilerBug, NumcError, did_you_mean, quoted
 from numc.compiler.support.files import checked_path
 from numc.runtime.abi import Input, TensorSpec, WidthRange, encode_abi
@@ -201,7 +202,7 @@ class Program:
         chosen = None if widths is None else self._chosen(widths)
         options, address = self._told(count, seed, chosen)
         if WATCHES:
-            with contextlib.ExitStack() as stack:
+            with DefaultEnvironment(), contextlib.ExitStack() as stack:
                 for watch in WATCHES:
                     options.profile = stack.enter_context(watch(self)) or options.profile
                 found = self._found(values, address, tensors, orders)
@@ -331,6 +332,7 @@ class Program:
             return tuple(self._in_order(args, named))
         return args
 
+    @in_default_environment
     def _bind(self, values: tuple[Any, ...]) -> tuple[list[Array], dict[int, Array]]:
         """Return the inputs as arrays, and what updates are written to.
 
@@ -475,6 +477,7 @@ def _check_apart(specs: Sequence[Input], arrays: Sequence[Array], updated: Mappi
             furthest_updated = max(furthest_updated, (end, number))
 
 
+@in_default_environment
 def load(
     path: str | os.PathLike[str],
     *,

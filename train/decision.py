@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError, shortened
 
 
+@in_default_environment
 @dataclass(frozen=True)
 class Decision:
     """What a recipe decided after one step of the optimizer.

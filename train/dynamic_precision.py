@@ -13,6 +13,7 @@ from numbers import Real
 from typing import Any
 
 from numc.compiler.support.arguments import checked, checked_integer
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError, did_you_mean, quoted, shown
 from numc.train.arithmetics import Given
 from numc.train.recipe import Recipe
@@ -24,6 +25,7 @@ LOSSES = ("last", "mean")
 COMPARISONS = ("step", "block")
 
 
+@in_default_environment
 class DynamicPrecision(Recipe):
     """Switches between two arithmetics, or along a chain of them, by the average of the training loss.
 
@@ -181,6 +183,7 @@ class _Averages:
         self.value, self._steps, self._first, self._waiting = value, steps, first, waiting
 
 
+@in_default_environment
 def average_drop(losses: Sequence[float], *, monitor: int = 10, average: int = 5, loss: str = "last") -> float:
     """Return by how much the average of losses falls from one monitored step to the next, in the mean.
 

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from numbers import Real
 
 from numc.compiler.support.arguments import checked
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError, did_you_mean, quoted, shown
 
 
+@in_default_environment
 def speed_up(shares: Mapping[str, float], seconds: Mapping[str, float], base: str = "fp32") -> float:
     """Return seconds[base] / Σ shares[name] · seconds[name].
 

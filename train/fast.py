@@ -10,6 +10,7 @@ from typing import Any
 
 from numc.compiler.studies.hardware.area import step_passes
 from numc.compiler.support.arguments import checked, checked_integer
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError, quoted, shortened, shown
 from numc.frontends.training import open_widths
 from numc.runtime.widths import WidthByRatio
@@ -28,6 +29,7 @@ _ARITHMETIC = (
 )
 
 
+@in_default_environment
 class Fast(Recipe):
     """A recipe that gives each tensor 2 or 4 magnitude bits of block floating point (Zhang et al., HPCA 2022).
 

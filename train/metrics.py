@@ -11,9 +11,11 @@ import numpy.typing as npt
 
 from numc.compiler.studies.metrics import ranks, surprises
 from numc.compiler.support.arguments import checked_integer, checked_texts
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError, shortened
 
 
+@in_default_environment
 def top_k(scores: npt.ArrayLike, labels: npt.ArrayLike, k: int = 1) -> float:
     """Return the fraction of samples whose label is among the k classes with the largest scores.
 
@@ -25,6 +27,7 @@ def top_k(scores: npt.ArrayLike, labels: npt.ArrayLike, k: int = 1) -> float:
     return float((ranks(x, y) < checked_integer(k, "k", 1, x.shape[1])).mean())
 
 
+@in_default_environment
 def perplexity(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     """Return exp of the mean of -ln softmax(scores)[label]; infinite if that is too large for a float.
 
@@ -37,6 +40,7 @@ def perplexity(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:
         return math.inf
 
 
+@in_default_environment
 def ndcg(scores: npt.ArrayLike, relevance: npt.ArrayLike, k: int = 20) -> float:
     """Return the normalised discounted cumulative gain of the k best items, averaged over users.
 
@@ -60,6 +64,7 @@ def ndcg(scores: npt.ArrayLike, relevance: npt.ArrayLike, k: int = 20) -> float:
     return float((found[counted] / best[counted]).mean())
 
 
+@in_default_environment
 def bleu(texts: Sequence[str], references: Sequence[str]) -> float:
     """Return the BLEU of a corpus in per cent, as sacrebleu computes it with its default tokeniser and smoothing.
 

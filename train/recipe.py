@@ -17,6 +17,7 @@ import torch
 from numc.compiler.arithmetic.policy.presets import Arithmetic
 from numc.compiler.statistics import shares
 from numc.compiler.support.arguments import checked, checked_integer
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError, quoted, shortened
 from numc.frontends.training import open_widths, regions
 from numc.train.arithmetics import Given, named
@@ -33,6 +34,7 @@ _RUNS = 1 << 16
 _inside: list[Recipe] = []
 
 
+@in_default_environment
 class Recipe(ABC):
     """Chooses the arithmetic of every step of a training, as a scheduler chooses its learning rate.
 
@@ -165,7 +167,7 @@ class Recipe(ABC):
             values["loss"] = value = mean_over_ranks(value)
             if not math.isfinite(value):
                 warnings.warn(
-                    f"numc: {name}, step {self.step}: the loss is {value}, which no average takes up", stacklevel=2
+                    f"numc: {name}, step {self.step}: the loss is {value}, which no average takes up", stacklevel=3
                 )
         following, found, reason = self.decide(value)
         decision = Decision(self.step, self._next, {**values, **found}, following, reason)

@@ -10,11 +10,13 @@ from numbers import Real
 from typing import Any
 
 from numc.compiler.support.arguments import checked, checked_integer
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError, shown
 from numc.train.arithmetics import Given, named
 from numc.train.recipe import Recipe
 
 
+@in_default_environment
 class Schedule(Recipe):
     """A recipe that changes its arithmetic at fixed steps, as figure 10 of FAST does (Zhang et al., HPCA 2022).
 

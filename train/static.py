@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 
+from numc.compiler.support.environment import in_default_environment
 from numc.train.arithmetics import Given
 from numc.train.recipe import Recipe
 
 
+@in_default_environment
 class Static(Recipe):
     """A recipe that never changes its arithmetic; its history and shares are those that other recipes are compared to.
 

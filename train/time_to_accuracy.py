@@ -16,6 +16,7 @@ from numc.compiler.options import Options
 from numc.compiler.studies.cost import decisions_of, report
 from numc.compiler.studies.hardware.machine import Machine, load_machine
 from numc.compiler.support.arguments import checked, checked_integer
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError, did_you_mean, quoted, shortened, shown
 from numc.train.arithmetics import Given, named
 
@@ -34,6 +35,7 @@ class Spent:
     joules: float | None
 
 
+@in_default_environment
 class TimeToAccuracy:
     """Adds up the simulated time of the steps of a training, until a validation metric first reaches a target.
 

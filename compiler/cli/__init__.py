@@ -17,6 +17,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import FAULT, CompilerBug, NumcError, ParseError, escaped, shortened
 from numc.compiler.support.files import keep
 from numc.compiler.support.versions import own_version
@@ -97,6 +98,7 @@ def cli() -> None:
     """Compile neural networks to x86-64 code that computes in the number formats you choose, to the bit."""
 
 
+@in_default_environment
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status.
 

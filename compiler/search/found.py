@@ -11,6 +11,7 @@ from numc.compiler.search.driver import Trial
 from numc.compiler.search.samplers.interface import within
 from numc.compiler.search.space import Space
 from numc.compiler.studies.metrics import METRICS, Metric
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.json_values import json_values
 
 EVALUATED = Metric("evaluate", "what the function returns; larger is better")
@@ -35,6 +36,7 @@ class Row:
     report: float
 
 
+@in_default_environment
 @dataclass(frozen=True)
 class Search:
     """The outcome of a search.

@@ -44,6 +44,7 @@ from numc.compiler.support.arguments import (
     checked_integer,
     checked_texts,
 )
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError
 from numc.frontends.load import title_of
 
@@ -74,6 +75,7 @@ class _Subject:
     message: Message
 
 
+@in_default_environment
 def search(
     model: Any,
     data: Any = None,

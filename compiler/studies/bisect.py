@@ -21,6 +21,7 @@ from numc.compiler.studies.data import BATCH, check_batch, check_data
 from numc.compiler.studies.ddmin import ddmin
 from numc.compiler.studies.metrics import SquaredError, Sums, check_metrics
 from numc.compiler.support.arguments import Fixed, check_function, checked, checked_fixed
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError, did_you_mean, escaped, quoted, shortened
 from numc.frontends.imported import Imported
 from numc.frontends.load import has_inputs, load
@@ -52,6 +53,7 @@ class Kept:
     without: float
 
 
+@in_default_environment
 @dataclass(frozen=True)
 class Bisection:
     """The layers that have to be in fp32.
@@ -102,6 +104,7 @@ class Interrupted(KeyboardInterrupt):
         self.best, self.policy, self.tries = best, policy, tries
 
 
+@in_default_environment
 def bisect(
     model: Any,
     data: Any,

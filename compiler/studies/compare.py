@@ -45,6 +45,7 @@ from numc.compiler.support.arguments import (
     checked_integer,
     checked_texts,
 )
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError, did_you_mean, quoted
 from numc.compiler.support.files import checked_path
 from numc.compiler.support.versions import own_version, version_of
@@ -74,6 +75,7 @@ class Interrupted(KeyboardInterrupt):
         self.finished, self.total, self.path = finished, total, path
 
 
+@in_default_environment
 def compare(
     model: Any,
     data: Any,

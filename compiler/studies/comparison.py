@@ -9,9 +9,11 @@ from pathlib import Path
 
 from numc.compiler.studies.report.write import write_plots, write_report
 from numc.compiler.studies.results import ComparisonData, Result
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError
 
 
+@in_default_environment
 @dataclass(frozen=True)
 class Comparison(ComparisonData):
     """Several arithmetics of one model on the same data; the first result is that of fp32.

@@ -24,6 +24,7 @@ from numc.compiler.studies.hardware.contractions import contractions
 from numc.compiler.studies.hardware.machine import Machine, load_machine
 from numc.compiler.studies.hardware.units import Work
 from numc.compiler.support.arguments import Fixed, checked, checked_fixed, checked_integer
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError, shown
 from numc.compiler.words import checked_align, word_bytes
 from numc.frontends.load import has_inputs, load
@@ -37,6 +38,7 @@ def step_speed_up(speed_up: float, fma_share: float) -> float:
     return 1 / ((1 - fma_share) + fma_share / speed_up)
 
 
+@in_default_environment
 @dataclass(frozen=True)
 class Cost:
     """The cost of one contraction.
@@ -70,6 +72,7 @@ class Cost:
     joules: float | None = None
 
 
+@in_default_environment
 @dataclass(frozen=True)
 class Report:
     """The costs of the contractions of a model.
@@ -182,6 +185,7 @@ def checked_share(fma_share: float | None, machine: Machine | None) -> float | N
     return float(fma_share)
 
 
+@in_default_environment
 def cost(
     model: Any,
     inputs: Any = None,

@@ -16,6 +16,7 @@ from numc.compiler.studies.data import check_values
 from numc.compiler.studies.difference import Difference, Differences, difference
 from numc.compiler.studies.observe.layer_outputs import LayerOutput, layer_outputs
 from numc.compiler.support.arguments import check_function, checked
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError, quoted
 from numc.compiler.support.files import checked_path
 from numc.runtime.abi import TensorSpec
@@ -25,6 +26,7 @@ from numc.runtime.tensors import as_array
 Array = npt.NDArray[Any]
 
 
+@in_default_environment
 @dataclass(frozen=True)
 class LayerDifference:
     """The difference of a contraction that both programs have.
@@ -42,6 +44,7 @@ class LayerDifference:
     difference: Difference
 
 
+@in_default_environment
 @dataclass(frozen=True)
 class OutputDifference:
     """The difference of one output, which is None if the shapes in the two programs are not the same."""
@@ -52,6 +55,7 @@ class OutputDifference:
     difference: Difference | None
 
 
+@in_default_environment
 @dataclass(frozen=True)
 class Diff:
     """The differences of two programs of one model, in program order.
@@ -80,6 +84,7 @@ class Diff:
         return {**asdict(self), "first": None if first is None else first.name, "same": self.same}
 
 
+@in_default_environment
 def diff(
     a: Program | str | os.PathLike[str],
     b: Program | str | os.PathLike[str],

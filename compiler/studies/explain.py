@@ -11,6 +11,7 @@ from numc.compiler.lower import chosen
 from numc.compiler.options import Options
 from numc.compiler.policy_table import policy_table
 from numc.compiler.support.arguments import checked_fixed
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError
 from numc.frontends.load import has_inputs, load, pytorch, title_of
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
+@in_default_environment
 def explain(
     model: Any,
     inputs: Any = None,

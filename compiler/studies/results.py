@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from numc.compiler.statistics import Statistics
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.json_values import json_values
 
 BREAKS = 1e-2
@@ -44,6 +45,7 @@ class Agreement:
         return bool(self.note) or self.error <= AGREES
 
 
+@in_default_environment
 @dataclass(frozen=True)
 class Result:
     """The result of one arithmetic.
@@ -111,6 +113,7 @@ class Result:
         return cls(**values)
 
 
+@in_default_environment
 @dataclass(frozen=True)
 class ComparisonData:
     """The data of a comparison, from which a report is made; `Comparison` describes the fields."""

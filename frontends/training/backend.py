@@ -23,6 +23,7 @@ from numc.compiler.arithmetic.policy.load import arithmetic as choose
 from numc.compiler.arithmetic.policy.policy import Decision
 from numc.compiler.arithmetic.policy.presets import Arithmetic, Given
 from numc.compiler.options import Options
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError, quoted
 from numc.compiler.support.freed import give_back
 from numc.compiler.support.switches import disabled
@@ -88,6 +89,7 @@ class Backend:
         except FixedSizesError:
             return per_shape
 
+    @in_default_environment
     def _compile(self, graph_module: fx.GraphModule, inputs: Sequence[Any], chosen: Arithmetic) -> Callable[..., Any]:
         expect(graph_module, inputs)
         parameters = {f"primals_{n}" for n, x in enumerate(inputs, 1) if isinstance(x, torch.nn.Parameter)}
@@ -219,6 +221,7 @@ class _PerShape:
 
 
 def _boxed(run: Callable[..., Any]) -> Callable[..., Any]:
+    @in_default_environment
     def call(arguments: list[Any]) -> Any:
         return run(arguments)
 
@@ -299,6 +302,7 @@ def counters() -> Counters:
     return copy.copy(regions.COUNTERS)
 
 
+@in_default_environment
 @dataclass(frozen=True)
 class Explanation:
     """What numc and torch do of a module or function; ``str`` gives a report.

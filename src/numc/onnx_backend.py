@@ -18,6 +18,7 @@ from onnx import helper, numpy_helper
 from onnx.backend import base
 
 from numc.compiler.compile import compile
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError, quoted, shortened
 from numc.frontends.onnx.structure import structural_inputs
 from numc.runtime.program import Program
@@ -28,6 +29,7 @@ Array = npt.NDArray[Any]
 _COMPARISON = ("rtol", "atol")  # BackendTest hands the tolerances of its own comparison to the backend, too
 
 
+@in_default_environment
 class Prepared(base.BackendRep):  # type: ignore[misc]
     """A model that is ready to run.
 
@@ -131,6 +133,7 @@ def _listed(names: Any) -> str:
     return ", ".join(map(quoted, names)) or "none"
 
 
+@in_default_environment
 class Backend(base.Backend):  # type: ignore[misc]
     """The interface of ONNX. Options are those of `numc.compile`, such as ``fma="bf16_1_2"``."""
 

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 
 from numc.compiler.statistics import FRACTIONS
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError, did_you_mean, quoted
 from numc.train.observe.epoch_statistics import EpochStatistics
 
@@ -19,6 +20,7 @@ class Peak:
     step: int
 
 
+@in_default_environment
 class DenormalMonitor(EpochStatistics):
     """Counts the denormals in the operands and results of all contractions, in every n-th step of a training.
 

@@ -13,6 +13,7 @@ from typing import Any
 from numc.compiler.statistics import WHAT, Statistics, chosen, sampling, tensorboard_writer
 from numc.compiler.studies.observe.collect import collect_stats
 from numc.compiler.support.arguments import checked, checked_integer
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError, shortened
 from numc.compiler.support.files import checked_path
 from numc.train.lines import Lines
@@ -20,6 +21,7 @@ from numc.train.lines import Lines
 _LARGEST = 2**63 - 1
 
 
+@in_default_environment
 @dataclass(frozen=True)
 class StepStatistics:
     """The statistics of one step of the optimizer. step: its number in the whole training, from 0."""
@@ -46,6 +48,7 @@ class StepStatistics:
             ) from None
 
 
+@in_default_environment
 class EpochStatistics:
     """Collects the statistics of every n-th step of a training.
 
@@ -186,6 +189,7 @@ class EpochStatistics:
         self._step, self._epoch = step, epoch
 
 
+@in_default_environment
 def read_statistics(file: str | os.PathLike[str]) -> list[StepStatistics]:
     """Return the steps in a file that EpochStatistics wrote.
 

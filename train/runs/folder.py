@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from numc.compiler.support.arguments import checked_integer
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError, quoted, shortened, shown
 from numc.compiler.support.files import checked_path
 from numc.compiler.support.json_values import json_values
@@ -55,6 +56,7 @@ class Record:
             ) from None
 
 
+@in_default_environment
 class RunFolder:
     """The folder of one training, with files of fixed names, so that ``numc report FOLDER`` finds them.
 

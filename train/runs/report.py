@@ -9,6 +9,7 @@ from typing import Any
 
 from numc.compiler.studies.report.charts import Chart, Exponents, distinct
 from numc.compiler.studies.report.write import check_installed
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError
 from numc.compiler.support.files import checked_path, write_whole
 from numc.compiler.support.json_values import json_values
@@ -18,6 +19,7 @@ from numc.train.runs.summary import Fact, summary
 from numc.train.runs.thin import stretches
 
 
+@in_default_environment
 @dataclass(frozen=True)
 class TrainingReport:
     """What `report` returns: trainings, which it can show."""
@@ -73,6 +75,7 @@ class TrainingReport:
         return {"runs": [json_values(_run(run)) for run in self.runs]}
 
 
+@in_default_environment
 def report(*runs: str | os.PathLike[str]) -> TrainingReport:
     """Read what trainings left behind, to lay them over one another on a page.
 

@@ -12,6 +12,7 @@ import torch
 from numc.compiler.studies.difference import Differences
 from numc.compiler.studies.observe.operands import Operands
 from numc.compiler.support.arguments import check_function
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError
 from numc.frontends.training import regions
 from numc.runtime.program import WATCHES, Program
@@ -22,6 +23,7 @@ BFLOAT16 = "bf16_1_1 with ops=bf16"
 Results = dict[tuple[str, int], npt.NDArray[Any]]
 
 
+@in_default_environment
 def layer_errors(
     run: Callable[[], Any], arithmetic: Given = BFLOAT16, reference: Given = REFERENCE
 ) -> dict[str, float]:

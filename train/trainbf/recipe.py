@@ -13,6 +13,7 @@ import torch._dynamo
 from torch import Tensor, nn
 
 from numc.compiler.support.arguments import checked, checked_integer, checked_texts
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError, did_you_mean, quoted, shortened, shown
 from numc.frontends.training.backend import backend
 from numc.train.arithmetics import Given
@@ -29,6 +30,7 @@ _GROWTH = 6.0
 """phi learning rate steps: without a gradient, R goes from 1 to 2.5 in the first quarter of the steps."""
 
 
+@in_default_environment
 class TrainBF(Recipe):
     """Trains in bfloat16 alone, and normalises activations, weights and gradients so that this suffices.
 

@@ -13,8 +13,10 @@ from numc.compiler.arithmetic.grammar import parse_group_conversion
 from numc.compiler.arithmetic.groups import GroupConversion, Noisy
 from numc.compiler.arithmetic.kinds.exact_groups import is_finite, magnitude
 from numc.compiler.arithmetic.reference.random import conversion_draws, stream
+from numc.compiler.support.environment import in_default_environment
 
 
+@in_default_environment
 def round_groups(
     x: npt.ArrayLike, to: GroupConversion | str, axis: int = -1, *, stream: int = stream(0, 0)
 ) -> npt.NDArray[np.float32]:

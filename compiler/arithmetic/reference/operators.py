@@ -24,6 +24,7 @@ from numc.compiler.arithmetic.operators import Fma
 from numc.compiler.arithmetic.reference.datapaths import Draws, Parts, contraction
 from numc.compiler.arithmetic.reference.group_operators import NOWHERE, PARTS, Source, Vector, group_dot, largest_of
 from numc.compiler.arithmetic.reference.random import conversion_draws, stream
+from numc.compiler.support.environment import in_default_environment
 
 # The operations of a multiply-add, in the order of their numbers: what each of them draws from.
 A, B, START, ACCUMULATE = range(4)
@@ -32,6 +33,7 @@ A, B, START, ACCUMULATE = range(4)
 FIRST = Draws(stream(0, ACCUMULATE), 0)
 
 
+@in_default_environment
 def fma(
     a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: Fma | str, *, seed: int = 0, step: int = 0
 ) -> npt.NDArray[np.float32]:
@@ -54,6 +56,7 @@ def fma(
     return to_array(results, a_bits.shape)
 
 
+@in_default_environment
 def dot(
     a: npt.ArrayLike,
     b: npt.ArrayLike,
@@ -122,6 +125,7 @@ def grouped_dot(a: Vector, b: Vector, c: npt.ArrayLike, fma: Fma) -> np.float32:
     return result
 
 
+@in_default_environment
 def matmul(
     a: npt.ArrayLike,
     b: npt.ArrayLike,

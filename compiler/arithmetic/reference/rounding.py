@@ -12,8 +12,10 @@ from numc.compiler.arithmetic.exact.value import POINT, bits_of, from_bits, to_a
 from numc.compiler.arithmetic.formats import Conversion
 from numc.compiler.arithmetic.grammar import parse_conversion
 from numc.compiler.arithmetic.reference.random import conversion_draws, stream
+from numc.compiler.support.environment import in_default_environment
 
 
+@in_default_environment
 def round(x: npt.ArrayLike, to: Conversion | str, *, stream: int = stream(0, 0)) -> npt.NDArray[np.float32]:
     """Return float32 `x` rounded to a format, as float32 of the same shape.
 
@@ -26,6 +28,7 @@ def round(x: npt.ArrayLike, to: Conversion | str, *, stream: int = stream(0, 0))
     return to_array((to_format(from_bits(b), u) for b, u in zip(bits.ravel().tolist(), draws, strict=True)), bits.shape)
 
 
+@in_default_environment
 def round_real(x: Fraction | int | float, to: Conversion | str, noise: int = 0) -> float:
     """Return any real number rounded once to a format; `noise`: the integer that a stochastic rounding adds.
 

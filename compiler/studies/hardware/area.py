@@ -10,6 +10,7 @@ from numc.compiler.arithmetic.groups import GroupFormat
 from numc.compiler.arithmetic.kinds.bfp import CHUNK
 from numc.compiler.arithmetic.operators import BF16, Fma
 from numc.compiler.support.arguments import checked_integer
+from numc.compiler.support.environment import in_default_environment
 
 FP32_AREA = 24 * 24
 
@@ -24,6 +25,7 @@ def passes(a: Format | GroupFormat, b: Format | GroupFormat) -> int | None:
     return a.parts("fmac2") * b.parts("fmac2")
 
 
+@in_default_environment
 class StepPasses(NamedTuple):
     """The passes of an fMAC over a pair of groups in the three contractions of a layer.
 
@@ -45,6 +47,7 @@ class StepPasses(NamedTuple):
         return self.dgrad + self.wgrad
 
 
+@in_default_environment
 def step_passes(weight: int, activation: int, gradient: int) -> StepPasses:
     """Return the passes of a layer whose weights, activations and gradients have so many magnitude bits.
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from numc.compiler.studies.metrics import NOT_COUNTED
 from numc.compiler.support.arguments import checked_integer
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError, quoted
 from numc.compiler.support.files import checked_path
 
@@ -64,6 +65,7 @@ def _checked(tokens: Any, what: str) -> Array:
     return found.astype(np.int64)
 
 
+@in_default_environment
 def token_windows(tokens: Any, length: int, stride: int | None = None) -> tuple[Array, Array]:
     """Return windows of tokens and, for each place, the token that follows it, both int64 [windows, length].
 

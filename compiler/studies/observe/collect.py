@@ -34,6 +34,7 @@ from numc.compiler.statistics import (
 )
 from numc.compiler.studies.observe.operands import Operands
 from numc.compiler.studies.observe.tensor_counts import tensor_statistics
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError, quoted
 from numc.runtime.library import library
 from numc.runtime.program import WATCHES, Program
@@ -283,6 +284,7 @@ def _unwatched() -> Iterator[None]:
         _outside.count -= 1
 
 
+@in_default_environment
 class Collected:
     """The statistics of a block of `numc.collect_stats`, complete when the block has ended."""
 

@@ -22,6 +22,7 @@ from numc.compiler.arithmetic.reference.group_operators import PARTS
 from numc.compiler.arithmetic.reference.operators import grouped_dot, vector
 from numc.compiler.studies.observe.operands import Operands
 from numc.compiler.support.arguments import check_function, checked, checked_integer
+from numc.compiler.support.environment import in_default_environment
 from numc.runtime.program import Program, seed_number
 
 Array = npt.NDArray[Any]
@@ -44,6 +45,7 @@ class Row:
     mismatches: int
 
 
+@in_default_environment
 @dataclass(frozen=True)
 class Report:
     """The result of a verification.
@@ -67,6 +69,7 @@ class Report:
         return sum(row.mismatches for row in self.rows) + self.unwatched
 
 
+@in_default_environment
 def verify(
     program: Program,
     inputs: Mapping[str, Array],

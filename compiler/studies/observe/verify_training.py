@@ -9,10 +9,12 @@ import numpy as np
 
 from numc.compiler.studies.observe.verify import Report, Watch
 from numc.compiler.support.arguments import checked_integer
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError
 from numc.runtime.program import WATCHES, Program, seed_number
 
 
+@in_default_environment
 class Watched:
     """The programs that ran in a verify_training block."""
 

@@ -11,9 +11,11 @@ from numc.compiler.studies.profile.rows import ProfileData
 from numc.compiler.studies.profile.trace import write_trace
 from numc.compiler.studies.schedule.graph import Graph
 from numc.compiler.studies.schedule.schedule import Schedule, schedule
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.files import checked_path
 
 
+@in_default_environment
 @dataclass(frozen=True)
 class Profile(ProfileData):
     """What the parts of programs took of the time of a run, or of a step of a training: see ProfileData.

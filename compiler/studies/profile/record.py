@@ -14,6 +14,7 @@ from numc.compiler.studies.profile.count import SPAN, Interval, Spans, profile_o
 from numc.compiler.studies.profile.profile import Profile
 from numc.compiler.studies.profile.roofline import check_given
 from numc.compiler.support.arguments import checked_integer
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError
 from numc.runtime.library import library
 from numc.runtime.program import WATCHES, Program
@@ -38,6 +39,7 @@ class _Recorder:
         return found
 
 
+@in_default_environment
 class Profiled:
     """The profile of a block of `numc.profile`, complete when the block has ended."""
 
@@ -110,6 +112,7 @@ def profile(*, peak: float | None = None, bandwidth: float | None = None) -> Ite
         profiled.close()
 
 
+@in_default_environment
 def profile_program(
     program: Program,
     args: Sequence[Any],

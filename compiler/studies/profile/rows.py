@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from numc.compiler.studies.profile.roofline import Roofline
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError, shown
 
 BETWEEN = "other"
@@ -99,6 +100,7 @@ class Event:
     seconds: float
 
 
+@in_default_environment
 @dataclass(frozen=True)
 class ProfileData:
     """What the parts of programs took of the time of a run, or of a step of a training.

@@ -12,12 +12,14 @@ from numc.compiler.studies.schedule.matching import matching
 from numc.compiler.studies.schedule.simulate import Times, in_sequence, side_by_side
 from numc.compiler.studies.schedule.timeline import draw
 from numc.compiler.support.arguments import checked_integer
+from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError
 from numc.compiler.support.files import checked_path
 
 MOST_THREADS = 4096
 
 
+@in_default_environment
 @dataclass(frozen=True)
 class Schedule:
     """Operations side by side on shares of the threads, as a simulation has them.
