@@ -9,15 +9,14 @@ left out where both sizes are the same value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from torch_mlir import ir
 from torch_mlir.dialects import arith, cf, scf
 from torch_mlir.dialects import tensor as tensor_dialect
 
 from numc.passes import linalg
 from numc.passes.explicit.integers import CASTS, DIVISIONS, SHIFTS, check_division, define_cast, define_shift
-from numc.passes.explicit.sizes import Size, Sizes, size_of, traced
+from numc.passes.explicit.size_limits import Limits
+from numc.passes.explicit.sizes import Size, Sizes, given_sizes, shape_sizes, size_of, slices, traced
 
 MISMATCH = "sizes do not fit: {}"
 OUT_OF_RANGE = "an index is out of range"
@@ -31,11 +30,14 @@ PADDING = "padding would be negative"
 def run_time_checks(module: ir.Operation) -> None:
     """Check sizes and indices that types do not prove to fit, when the program runs."""
     with module.context:
-        for op in list(linalg.operations(module)):
-            check = _CHECKS.get(op.name)
-            if check is not None:
+        for function in list(linalg.operations(module, "func.func")):
+            limits = Limits.of(function)
+            for op in list(linalg.operations(function)):
+                check = _CHECKS.get(op.name)
                 with op.location:
-                    check(op)
+                    limits.check(op)
+                    if check is not None:
+                        check(op)
 
 
 def _check_generic(op: ir.Operation) -> None:
@@ -118,21 +120,11 @@ def _check_cast(op: ir.Operation) -> None:
             writer.equal(size_of(op.operands[0], n), size, MISMATCH.format(f"dimension {n} has to be {size}"))
 
 
-def _slices(op: ir.Operation, first: int) -> Iterator[tuple[Size, Size, Size]]:
-    """Offset, size and stride of every dimension of a slice; operands from `first` on are its dynamic ones."""
-    dynamic = iter(list(op.operands)[first:])
-    columns: list[list[Size]] = []
-    for name in ("static_offsets", "static_sizes", "static_strides"):
-        numbers = list(ir.DenseI64ArrayAttr(op.attributes[name]))
-        columns.append([traced(next(dynamic)) if n == ir.ShapedType.get_dynamic_size() else int(n) for n in numbers])
-    return zip(*columns, strict=True)
-
-
 def _check_slice(op: ir.Operation, tensor: ir.Value, first: int) -> list[Size]:
     """A slice is inside of a tensor; returns its sizes."""
     writer = Sizes.before(op)
     found = []
-    for n, (offset, size, stride) in enumerate(_slices(op, first)):
+    for n, (offset, size, stride) in enumerate(slices(op, first)):
         found.append(size)
         whole = size_of(tensor, n)
         if offset == 0 and stride == 1 and size == whole:
@@ -142,7 +134,11 @@ def _check_slice(op: ir.Operation, tensor: ir.Value, first: int) -> list[Size]:
         if isinstance(size, int) and size == 0:
             continue
         last = writer.add(offset, writer.multiply(writer.add(size, -1), stride))
+        Limits().check_exact(writer, last)
         writer.below(last, whole, SLICE)
+        if not isinstance(stride, int):  # it may be negative
+            steps = writer.multiply(writer.add(writer.at_least_one(size), -1), stride)
+            writer.at_least(writer.add(offset, steps), 0, SLICE)
     return found
 
 
@@ -182,31 +178,26 @@ def _check_pad(op: ir.Operation) -> None:
 
 def _check_expand_shape(op: ir.Operation) -> None:
     writer = Sizes.before(op)
-    source, result = op.operands[0], ir.RankedTensorType(op.results[0].type)
-    dynamic = iter(list(op.operands)[1:])
-    sizes = [traced(next(dynamic)) if result.is_dynamic_dim(n) else result.get_dim_size(n) for n in range(result.rank)]
+    source, sizes = op.operands[0], given_sizes(op)
     for n, group in enumerate(ir.ArrayAttr(op.attributes["reassociation"])):
         product: Size = 1
         for d in ir.ArrayAttr(group):
-            product = writer.multiply(product, sizes[ir.IntegerAttr(d).value])
+            size = sizes[ir.IntegerAttr(d).value]
+            writer.at_least(size, 0, NEGATIVE)
+            product = writer.multiply(product, size)
         writer.equal(size_of(source, n), product, RESHAPE)
 
 
 def _check_reshape(op: ir.Operation) -> None:
     """A reshape to sizes known at run time keeps the number of elements, and no size is negative."""
-    source, shape = op.operands
+    source = op.operands[0]
     writer = Sizes.before(op)
     kind = ir.RankedTensorType(source.type)
     have: Size = 1
     for n in range(kind.rank):
         have = writer.multiply(have, size_of(source, n))
     want: Size = 1
-    for n in range(ir.RankedTensorType(op.results[0].type).rank):
-        place = writer.value(n)
-        with writer.at:
-            size = tensor_dialect.ExtractOp(shape, [place]).result
-            if not isinstance(size.type, ir.IndexType):
-                size = arith.IndexCastOp(ir.IndexType.get(), size).result
+    for size in shape_sizes(op, writer):
         writer.at_least(size, 0, NEGATIVE)
         want = writer.multiply(want, size)
     writer.equal(have, want, RESHAPE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -62,6 +63,14 @@ class Sizes:
         with self.at:
             return arith.MulIOp(left, right).result
 
+    def divide(self, a: Size, b: Size) -> Size:
+        """The quotient of two sizes, rounded down; the divisor is not 0."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a // b
+        left, right = self.value(a), self.value(b)
+        with self.at:
+            return arith.DivUIOp(left, right).result
+
     def at_least_one(self, size: Size) -> Size:
         """The size, or 1 if it is 0: an output without elements does not make a window fit."""
         if isinstance(size, int):
@@ -75,6 +84,12 @@ class Sizes:
         with self.at:
             cf.AssertOp(condition, message)
 
+    def forbid(self, condition: ir.Value, message: str) -> None:
+        """End the run with `message` if the condition holds."""
+        with self.at:
+            false = arith.ConstantOp(condition.type, 0).result
+            cf.AssertOp(arith.CmpIOp(arith.CmpIPredicate.eq, condition, false).result, message)
+
     def equal(self, a: Size, b: Size, message: str) -> None:
         """Two sizes are equal. Nothing is written where that is known; the verifier refuses fixed ones that differ."""
         if a == b or (isinstance(a, int) and isinstance(b, int)):
@@ -85,6 +100,11 @@ class Sizes:
         """a >= least, as signed numbers."""
         if not isinstance(a, int):
             self.require(self.compare(arith.CmpIPredicate.sge, a, least), message)
+
+    def at_most(self, a: Size, most: int, message: str) -> None:
+        """a <= most, as signed numbers."""
+        if not isinstance(a, int):
+            self.require(self.compare(arith.CmpIPredicate.sle, a, most), message)
 
     def below(self, a: Size, b: Size, message: str) -> None:
         """a < b as signed numbers."""
@@ -129,3 +149,37 @@ def traced(value: ir.Value) -> Size:
         if inner is not None and inner.name == "arith.index_cast":  # there and back
             return traced(inner.operands[0])
     return value
+
+
+def given_sizes(op: ir.Operation) -> list[Size]:
+    """The sizes of the result of an operation whose operands from the second on, or all, are its free ones."""
+    kind = ir.RankedTensorType(op.results[0].type)
+    free = sum(kind.is_dynamic_dim(n) for n in range(kind.rank))
+    dynamic = iter(list(op.operands)[len(op.operands) - free :])
+    return [traced(next(dynamic)) if kind.is_dynamic_dim(n) else kind.get_dim_size(n) for n in range(kind.rank)]
+
+
+def shape_sizes(reshape: ir.Operation, writer: Sizes) -> list[Size]:
+    """The sizes of the result of a tensor.reshape, read from its second operand."""
+    shape = reshape.operands[1]
+    maker = linalg.maker(shape)
+    found: list[Size] = []
+    for n in range(ir.RankedTensorType(reshape.results[0].type).rank):
+        place = writer.value(n)
+        with writer.at:
+            known = maker is not None and maker.name == "tensor.from_elements"
+            size = maker.operands[n] if maker is not None and known else tensor_dialect.ExtractOp(shape, [place]).result
+            if not isinstance(size.type, ir.IndexType):
+                size = arith.IndexCastOp(ir.IndexType.get(), size).result
+        found.append(traced(size))
+    return found
+
+
+def slices(op: ir.Operation, first: int) -> Iterator[tuple[Size, Size, Size]]:
+    """Offset, size and stride of every dimension of a slice; operands from `first` on are its dynamic ones."""
+    dynamic = iter(list(op.operands)[first:])
+    columns: list[list[Size]] = []
+    for name in ("static_offsets", "static_sizes", "static_strides"):
+        numbers = list(ir.DenseI64ArrayAttr(op.attributes[name]))
+        columns.append([traced(next(dynamic)) if n == ir.ShapedType.get_dynamic_size() else int(n) for n in numbers])
+    return zip(*columns, strict=True)

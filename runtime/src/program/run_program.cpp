@@ -16,6 +16,8 @@
 namespace numc {
 namespace {
 
+constexpr uint64_t kMostElements = uint64_t{1} << 42;  // MOST of passes/explicit/size_limits.py
+
 // A dtype and a shape as text: float32[?,64].
 std::string shape_text(int32_t dtype, const int64_t *dims, size_t rank) {
   std::string text = std::string(dtype_name(dtype)) + "[";
@@ -29,16 +31,20 @@ void check_input(const Value &want, const numc_tensor &got) {
   const auto who = [&] { return "input '" + want.name + "'"; };
   bool good = got.dtype == want.dtype && got.rank == static_cast<int32_t>(want.dims.size());
   if (got.rank < 0 || got.rank > NUMC_MAX_RANK) throw Error(who() + ": rank " + std::to_string(got.rank));
-  bool negative = false;
-  uint64_t bytes = item_size(want.dtype);
+  bool negative = false, large = false;
+  uint64_t elements = 1;
   for (int32_t d = 0; d < got.rank; ++d) {
     negative |= got.dims[d] < 0;
     if (good) good = want.dims[static_cast<size_t>(d)] < 0 || want.dims[static_cast<size_t>(d)] == got.dims[d];
-    if (got.dims[d] > 0 && __builtin_mul_overflow(bytes, static_cast<uint64_t>(got.dims[d]), &bytes)) good = false;
+    if (got.dims[d] > 0) large |= __builtin_mul_overflow(elements, static_cast<uint64_t>(got.dims[d]), &elements);
   }
   if (!good || negative)
     throw Error(who() + ": got " + shape_text(got.dtype, got.dims, static_cast<size_t>(got.rank)) + ", want " +
                 shape_text(want.dtype, want.dims.data(), want.dims.size()));
+  // Generated code relies on it: what it multiplies does not wrap. As there, a size of 0 counts as 1.
+  if (large || elements > kMostElements)
+    throw Error(who() + ": got " + shape_text(got.dtype, got.dims, static_cast<size_t>(got.rank)) +
+                ", want at most 2^42 elements");
   if (got.data == nullptr) {
     for (int32_t d = 0; d < got.rank; ++d)
       if (got.dims[d] == 0) return;
