@@ -18,6 +18,7 @@ from numc.frontends.imported import ConversionError
 from numc.frontends.integers import multiply_negations
 from numc.frontends.lines import lift_lines
 from numc.frontends.loops import fill_starts, lower_calls, lower_scans
+from numc.frontends.pool_places import keep_places_inside
 from numc.frontends.reshapes import lower_reshapes
 from numc.frontends.sorting import lower_sorts
 from numc.frontends.worker import Answer, Parts, Stage
@@ -54,6 +55,7 @@ def lower(module: ir.Module) -> None:
         lower_sorts(module)
         fill_starts(module)
         _keep_nan(module)
+        keep_places_inside(module)
 
 
 def run(pipeline: str, module: ir.Module) -> None:

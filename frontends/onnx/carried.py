@@ -206,12 +206,14 @@ class Coded:
         values, zero = self.values, emit.number(0, np.int64)
         sizes = values[: 1 << (self.bits - 1)] if self.signed else values[np.isfinite(values)]
         starts = self._starts(sizes.astype(np.float64), mode)
-        table = emit.number(np.pad(starts, (0, 256 - len(starts)), constant_values=np.nan), np.float32)
+        table = np.full(256, np.nan, np.float32)  # which nothing reaches
+        table[: len(sizes)] = starts[:-1]
+        places = emit.number(table, np.float32)
         size, code = emit.op("Abs", value) if self.signed else value, zero
         for step in (128, 64, 32, 16, 8, 4, 2, 1):
             if step < len(sizes):
                 probe = emit.op("Add", code, emit.number(step, np.int64))
-                reached = emit.op("GreaterOrEqual", size, emit.op("Gather", table, probe))
+                reached = emit.op("GreaterOrEqual", size, emit.op("Gather", places, probe))
                 code = emit.op("Where", reached, probe, code)
         if self.signed:
             # Of -0 the reciprocal tells the sign; there is no -0 where its code is NaN.

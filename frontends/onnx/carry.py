@@ -15,7 +15,7 @@ from onnx import TensorProto, numpy_helper
 
 from numc.compiler.support.errors import NumcError
 from numc.frontends.onnx import unsigned
-from numc.frontends.onnx.carried import CARRIED, Carried, Emitter, Integer, Narrow
+from numc.frontends.onnx.carried import CARRIED, Emitter, Integer, Narrow
 from numc.frontends.onnx.read import origin
 
 Array = npt.NDArray[np.generic]
@@ -127,9 +127,6 @@ def _carry(graph: onnx.GraphProto, emit: Emitter, carried: Mapping[str, int], wi
         }
         for attribute in node.attribute:
             _carry_attribute(attribute, emit, carried, wide)
-        if node.op_type in ("Softmax", "LogSoftmax") and results and emit.opset >= 18:
-            _softmax(emit, node, CARRIED[next(iter(results.values()))])
-            continue
         exact = _EXACT if all(isinstance(CARRIED[number], Narrow) for number in results.values()) else _MOVES
         computed = {} if node.op_type in exact else {name: emit.fresh() for name in results}
         node.output[:] = [computed.get(name, name) for name in node.output]
@@ -138,23 +135,6 @@ def _carry(graph: onnx.GraphProto, emit: Emitter, carried: Mapping[str, int], wi
             saturate = node.op_type not in ("Cast", "CastLike") or bool(cast.get("saturate", 1))
             mode = cast.get("round_mode", b"up").decode()
             CARRIED[results[name]].stored(emit, value, name, saturate=saturate, mode=mode)
-
-
-def _softmax(emit: Emitter, node: onnx.NodeProto, kind: Carried) -> None:
-    """Softmax, LogSoftmax: each node of the function by which ONNX defines them has a result of the type."""
-
-    def op(operator: str, *inputs: str, to: str = "") -> str:
-        return kind.stored(emit, emit.op(operator, *inputs), to or emit.fresh())
-
-    (source,), (result,) = node.input, node.output
-    axis = emit.number([next((a.i for a in node.attribute if a.name == "axis"), -1)], np.int64)
-    shifted = op("Sub", source, emit.op("ReduceMax", source, axis))
-    powers = op("Exp", shifted)
-    total = op("ReduceSum", powers, axis)
-    if node.op_type == "Softmax":
-        op("Div", powers, total, to=result)
-    else:
-        op("Sub", shifted, op("Log", total), to=result)
 
 
 def _compute(emit: Emitter, node: onnx.NodeProto, large: set[str]) -> None:

@@ -13,10 +13,12 @@ from numc.frontends.onnx.contract import to_backend_contract
 from numc.frontends.onnx.prepare import DATA_SHAPES
 
 # ONNX defines these operators by functions, but torch-mlir's own lowerings are shorter and take dynamic sizes.
-_NOT_EXPANDED = {"LayerNormalization", "LogSoftmax", "Relu", "Softmax"}
+_NOT_EXPANDED = {"LayerNormalization", "LogSoftmax", "Relu", "Softmax", "Softplus"}
 _CENTRED = "torch.onnx.center_point_box"
 # torch's numbers of dtypes, by their elements in MLIR.
 _TORCH_DTYPES = {"si16": 2, "f32": 6, "f8E5M2": 23, "f8E4M3FN": 24}
+# Above, log(1 + exp(x)) is x in float64, too.
+_SOFTPLUS_IS_X = 40
 # These checks hold because no dynamic size is zero.
 _SIZES_START_AT_ONE = ("Expected dim size > 0.", "unimplemented: tensor with zero element")
 
@@ -43,6 +45,7 @@ def to_linalg(model: onnx.ModelProto, *, no_broadcast: bool = False) -> str:
         importer = onnx_importer.NodeImporter.define_function(info.main_graph, module.operation)
         importer.import_all()
         _cast_by_torch(module)
+        _softplus_by_torch(module)
         _call_operators(module)
         if no_broadcast:
             main = module.body.operations[0]
@@ -72,6 +75,25 @@ def _cast_by_torch(module: ir.Module) -> None:
                     "torch.prims.convert_element_type",
                     results=[op.results[0].type],
                     operands=[op.operands[0], to.results[0]],
+                )
+            op.results[0].replace_all_uses_with(made.results[0])
+            op.erase()
+
+
+def _softplus_by_torch(module: ir.Module) -> None:
+    """Make Softplus that of torch: ONNX's function, log(1 + exp(x)), overflows where its result does not."""
+    with module.context:
+        number = ir.Type.parse("!torch.int")
+        for op in _onnx_operators(module, "Softplus"):
+            with ir.InsertionPoint(op), op.location:
+                beta, threshold = (
+                    ir.Operation.create("torch.constant.int", results=[number], attributes={"value": _word(value)})
+                    for value in (1, _SOFTPLUS_IS_X)
+                )
+                made = ir.Operation.create(
+                    "torch.aten.softplus",
+                    results=[op.results[0].type],
+                    operands=[op.operands[0], beta.result, threshold.result],
                 )
             op.results[0].replace_all_uses_with(made.results[0])
             op.erase()

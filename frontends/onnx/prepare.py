@@ -25,6 +25,7 @@ from numc.frontends.onnx.carry import in_carriers
 from numc.frontends.onnx.fold import fold, is_weight
 from numc.frontends.onnx.read import MAX_ELEMENTS, check_tensor, label, origin, unsupported
 from numc.frontends.onnx.rewrite import Rewriting
+from numc.frontends.onnx.rewrites.images.resize_free import BY_SCALE
 from numc.frontends.onnx.rewrites.table import CONTROL, QUANTISED, RULES, Rules
 from numc.frontends.onnx.supported import check_nodes, check_types
 from numc.frontends.onnx.symbolic_sizes import more_sizes
@@ -403,10 +404,14 @@ def _convert_version(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def _say_coordinates(graph: onnx.GraphProto) -> None:
     """Write down which coordinates a Resize has that is older than the attributes for them; the converter forgets."""
+    values = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
     for node in graph.node:
         if node.op_type == "Resize":
             known = {attribute.name for attribute in node.attribute}
-            for name, value in (("coordinate_transformation_mode", "asymmetric"), ("nearest_mode", "floor")):
+            scales = values.get(node.input[2])
+            grows = scales is not None and bool(np.all(scales >= 1))
+            rounding = "floor" if grows else BY_SCALE
+            for name, value in (("coordinate_transformation_mode", "asymmetric"), ("nearest_mode", rounding)):
                 if name not in known:
                     node.attribute.append(onnx.helper.make_attribute(name, value))
 

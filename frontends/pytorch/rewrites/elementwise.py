@@ -203,8 +203,12 @@ def digamma(value: torch.Tensor) -> torch.Tensor:
 
 
 def pow_scalar(value: torch.Tensor, exponent: Any) -> torch.Tensor:
-    """aten.pow.Tensor_Scalar of integers, by squaring."""
-    if value.is_floating_point() or not isinstance(exponent, int) or exponent < 0:
+    """aten.pow.Tensor_Scalar of integers: by squaring, or of floats if the exponent is one."""
+    if value.is_floating_point():
+        return NotImplemented
+    if isinstance(exponent, float):
+        return aten.pow.Tensor_Scalar(value.to(torch.get_default_dtype()), exponent)
+    if not isinstance(exponent, int) or exponent < 0:
         return NotImplemented
     value = value.long() if value.dtype == torch.bool else value
     found, power = None, value

@@ -179,7 +179,7 @@ def indexed_pool_backward(grad: torch.Tensor, value: torch.Tensor, indices: torc
 
 
 def adaptive_max_pool(value: torch.Tensor, counts: Sequence[int]) -> Any:
-    """aten.adaptive_max_pool2d and adaptive_max_pool3d, and the places in the image of the first largest elements."""
+    """aten.adaptive_max_pool2d and adaptive_max_pool3d, and places: of the first largest element, or the last NaN."""
     rank, sizes = len(counts), value.shape[-len(counts) :]
     found, place = value, torch.zeros_like(value, dtype=torch.int64)
     for d, (size, count) in enumerate(zip(sizes, counts, strict=True)):
@@ -190,8 +190,9 @@ def adaptive_max_pool(value: torch.Tensor, counts: Sequence[int]) -> Any:
         # The first of the largest in the order of the image: its place has the dimensions before in its first digits.
         digits = (place.transpose(axis, -1) * size + here).unsqueeze(-2)
         most = moved.amax(-1, keepdim=True)
-        hit = inside & ((moved == most) | moved.isnan())
-        place = torch.where(hit, digits, math.prod(sizes)).amin(-1).transpose(axis, -1)
+        first = torch.where(inside & (moved == most), digits, math.prod(sizes)).amin(-1)
+        last = torch.where(inside & moved.isnan(), digits, -1).amax(-1)
+        place = torch.where(last < 0, first, last).transpose(axis, -1)
         found = most.squeeze(-1).transpose(axis, -1)
     return found, place
 
@@ -214,18 +215,20 @@ def poolings() -> dict[Any, Callable[..., Any]]:
 def _plain(operation: Any, rank: int) -> Callable[..., Any]:
     """Return a pooling of an image without a batch as that of a batch of one, and cut windows larger than the image.
 
-    Strides are always given: torch-mlir does not end without them where the padding is a single number.
+    Strides and padding are always given for each dimension: of a single number torch-mlir does not end, or crashes.
     """
 
     def decomposed(
-        value: torch.Tensor, kernel: Sequence[int], stride: Any = (), padding: Any = (0,), *args: Any, **kwargs: Any
+        value: torch.Tensor, kernel: Sequence[int], stride: Any = (), padding: Any = (), *args: Any, **kwargs: Any
     ) -> Any:
         windows = each_dim(kernel, rank), each_dim(stride or kernel, rank)
-        cut = _cut(value.shape[-rank:], *windows, each_dim(padding, rank))
+        is_whole = bool(stride) and len(padding) in (0, rank)
+        padding = each_dim(padding or [0], rank)
+        cut = _cut(value.shape[-rank:], *windows, padding)
         if value.dim() == rank + 1:
             found = operation(value.unsqueeze(0), *cut, padding, *args, **kwargs)
             return tuple(each.squeeze(0) for each in found) if isinstance(found, (list, tuple)) else found.squeeze(0)
-        return NotImplemented if stride and cut == windows else operation(value, *cut, padding, *args, **kwargs)
+        return NotImplemented if is_whole and cut == windows else operation(value, *cut, padding, *args, **kwargs)
 
     return decomposed
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from numc.frontends.onnx.rewrites.images.free_padding import pad_free_image
 from numc.frontends.onnx.rewrites.images.windows import Windows, fixed_image, windows_of
@@ -78,18 +79,24 @@ def max_pool_with_indices(node: Node) -> None:
     strides = [int(np.prod(image[n + 1 :])) for n in range(windows.rank)]
     if node.attribute("storage_order", 0):
         strides = [int(np.prod(image[:n])) for n in range(windows.rank)]
-    best = where = ""
     counts = windows.counts(image)
-    for tap, offset in zip(_taps(node, image, windows, -np.inf), windows.offsets(), strict=True):
-        position = np.zeros(counts, dtype=np.int64)
+    first: npt.NDArray[np.int64] = np.full(counts, -1)  # the first place of every window that is not in the padding
+    places = []
+    for offset in windows.offsets():
+        position: npt.NDArray[np.int64] = np.zeros(counts, dtype=np.int64)
+        inside = np.ones(counts, dtype=np.bool_)
         for n, (count, step) in enumerate(zip(counts, windows.strides, strict=True)):
-            along = (np.arange(count) * step + offset[n] - windows.before[n]) * strides[n]
-            position += along.reshape([-1 if d == n else 1 for d in range(len(counts))])
-        here = node.constant(position, np.int64)
-        if not best:
-            best, where = tap, here
-            continue
-        better = node.op("Greater", tap, best)
+            place = np.arange(count) * step + offset[n] - windows.before[n]
+            along = place.reshape([-1 if d == n else 1 for d in range(len(counts))])
+            position += along * strides[n]
+            inside &= (along >= 0) & (along < image[n])
+        places.append(position)
+        first = np.where((first < 0) & inside, position, first)
+    best, where = node.like(-np.inf, source), node.constant(first, np.int64)
+    for tap, position in zip(_taps(node, image, windows, -np.inf), places, strict=True):
+        better, here = node.op("Greater", tap, best), node.constant(position, np.int64)
+        if node.is_float(source):  # NaN is the maximum, as in the output without places
+            better = node.op("Or", better, node.op("IsNaN", tap))
         best, where = node.op("Where", better, tap, best), node.op("Where", better, here, where)
     plane = np.arange(batch * channels) * int(np.prod(image))
     planes = node.constant(plane.reshape(batch, channels, *[1] * windows.rank), np.int64)

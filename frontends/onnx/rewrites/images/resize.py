@@ -11,7 +11,7 @@ import onnx
 from onnx import TensorProto
 
 from numc.frontends.onnx.rewrites.functions import expand
-from numc.frontends.onnx.rewrites.images.resize_free import resize_free
+from numc.frontends.onnx.rewrites.images.resize_free import resize_free, rounding_of
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
 
 Floats = npt.NDArray[np.float64]
@@ -91,7 +91,7 @@ def _axes(node: Node, shape: list[int | None]) -> list[_Axis] | None:
         factors = [float(scale) for scale in scales.reshape(-1)]
         if any(size is None and scale != 1 for size, scale in zip(lengths, factors, strict=True)):
             return None
-        found = [0 if size is None else int(scale * size) for size, scale in zip(lengths, factors, strict=True)]
+        found = [0 if size is None else _scaled(size, scale) for size, scale in zip(lengths, factors, strict=True)]
     region = node.constants.get(node.input(1))
     if region is None or region.size != 2 * len(chosen):
         region = np.array([0.0] * len(chosen) + [1.0] * len(chosen))
@@ -105,6 +105,11 @@ def _axes(node: Node, shape: list[int | None]) -> list[_Axis] | None:
             raise RefusedError(f"it resizes dimension {axis} from {before} to {after}: sizes start at 1")
         axes.append(_Axis(axis, before, after, scale, roi))
     return axes
+
+
+def _scaled(size: int, scale: float) -> int:
+    """A size times a scale in float32, as ONNX has it, rounded down: 10 times 0.9 are 9."""
+    return int(np.float32(size) * np.float32(scale))
 
 
 def _is_free_lowered_rightly(node: Node, mode: str, coordinates: str) -> bool:
@@ -156,7 +161,7 @@ def _along(node: Node, value: str, axis: _Axis, mode: str, place: Floats, rank: 
     base = np.ceil(place) - 1
     ratio = place - base  # in (0, 1]
     if mode == "nearest":
-        rounding = node.attribute("nearest_mode", "round_prefer_floor")
+        rounding = rounding_of(node, shrinks=axis.scale < 1)
         nearest = {
             "round_prefer_floor": np.ceil(place - 0.5),
             "round_prefer_ceil": np.floor(place + 0.5),

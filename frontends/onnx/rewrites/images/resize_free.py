@@ -10,7 +10,17 @@ from onnx import TensorProto
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
 
 _COORDINATES = ("align_corners", "asymmetric", "half_pixel", "pytorch_half_pixel")
+BY_SCALE = "by_scale"
+"""The attribute nearest_mode before there was one: an axis that shrinks has the place rounded up, another one down."""
 _HOW = "images of fixed sizes only: give shapes={...} or --shape"
+
+
+def rounding_of(node: Node, *, shrinks: bool) -> str:
+    """The attribute nearest_mode, as it is for an axis."""
+    given: str = node.attribute("nearest_mode", "round_prefer_floor")
+    if given == BY_SCALE:
+        return "ceil" if shrinks else "floor"
+    return given
 
 
 def resize_free(node: Node, mode: str, coordinates: str) -> None:
@@ -33,24 +43,42 @@ def resize_free(node: Node, mode: str, coordinates: str) -> None:
             if scale == 1:
                 continue
             ratio = node.ints(scale.numerator), node.ints(scale.denominator)
-            after = node.op("Div", node.op("Mul", node.list_of([before]), ratio[0]), ratio[1])
+            after = _scaled(node, node.list_of([before]), *ratio)
         elif axis < 2 and len(chosen) == rank:
             continue
         else:
             after = node.cut(node.input(3), 0, n, n + 1)
             ratio = after, node.list_of([before])
-        value = _Axis(node, axis, rank, node.list_of([before]), after, ratio, coordinates).resized(value, mode)
+        shrinks = scales is not None and scale < 1
+        length = node.list_of([before])
+        value = _Axis(node, axis, rank, length, after, ratio, coordinates, shrinks).resized(value, mode)
     if scales is None and len(chosen) == rank:  # which does not fit if one of the first two dimensions is resized
         node.op("Reshape", value, node.input(3), to=node.output(0))
     else:
         node.op("Identity", value, to=node.output(0))
 
 
+def _scaled(node: Node, before: str, grown: str, shrunk: str) -> str:
+    """Emit a length times a scale as a float32 number, as ONNX has it, rounded down: 10 times 0.9 are 9.
+
+    The exact product of 10 and the float32 number next to 0.9 is less.
+    """
+    op = node.op
+    product = op("Mul", before, grown)
+    least = op("Div", product, shrunk)
+    missing = op("Sub", op("Mul", op("Add", least, node.ints(1)), shrunk), product)
+    powers = node.ints(*(2**n for n in range(31)))
+    power = op("ReduceMax", op("Where", op("LessOrEqual", powers, least), powers, node.ints(0)), node.ints(0))
+    # Whether what is missing of the next integer is at most half of the last bit.
+    rounds = op("LessOrEqual", op("Mul", missing, node.ints(2**24)), op("Mul", shrunk, power))
+    return op("Add", least, node.cast(rounds, TensorProto.INT64))
+
+
 @dataclass(frozen=True)
 class _Axis:
     """How an axis is resized. before, after: its lengths; scale: a numerator and a denominator. All are lists of one.
 
-    rank: of the image. coordinates: the attribute coordinate_transformation_mode.
+    rank: of the image. coordinates: the attribute coordinate_transformation_mode. shrinks: by a constant scale.
     """
 
     node: Node
@@ -60,6 +88,7 @@ class _Axis:
     after: str
     scale: tuple[str, str]
     coordinates: str
+    shrinks: bool
 
     def resized(self, value: str, mode: str) -> str:
         """Emit the elements of a value at the places of the result."""
@@ -105,7 +134,7 @@ class _Axis:
         """Emit the elements that are nearest to places."""
         node, op = self.node, self.node.op
         one, two = node.ints(1), node.ints(2)
-        rounding = node.attribute("nearest_mode", "round_prefer_floor")
+        rounding = rounding_of(node, shrinks=self.shrinks)
         if rounding == "floor":
             return self._floor(above, below)
         if rounding == "ceil":
