@@ -23,13 +23,14 @@ from numc.compiler.arithmetic.policy.load import arithmetic as choose
 from numc.compiler.arithmetic.policy.policy import Decision
 from numc.compiler.arithmetic.policy.presets import Arithmetic, Given
 from numc.compiler.options import Options
+from numc.compiler.support.arguments import checked
 from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError, quoted
 from numc.compiler.support.freed import give_back
 from numc.compiler.support.switches import disabled
 from numc.frontends.pytorch.graph import Refusal, listed, names_of
 from numc.frontends.pytorch.rewrites.losses import multilabel_margin_loss_forward
-from numc.frontends.training import regions, tracing
+from numc.frontends.training import leaving, regions, tracing
 from numc.frontends.training.clock import Clock
 from numc.frontends.training.converted import expect
 from numc.frontends.training.cuts import SWITCH as CUT
@@ -54,13 +55,15 @@ Compiler = Callable[[fx.GraphModule, Sequence[Any]], Callable[..., Any]]
 class Backend:
     """A backend for torch.compile that computes in one arithmetic.
 
-    arithmetic: as given. regions: the parts of graphs that numc computes, in the order in which they were compiled.
+    arithmetic: as given. strict: whether a function that leaves numc is an error (leaving.py). regions: the parts of
+    graphs that numc computes, in the order in which they were compiled.
     refused: the operations that torch runs instead, with reasons. saved: what each graph keeps for its backward pass.
     clock: measures these, if there is one.
     """
 
-    def __init__(self, arithmetic: Arithmetic, clock: Clock | None = None) -> None:
+    def __init__(self, arithmetic: Arithmetic, clock: Clock | None = None, strict: bool = False) -> None:
         self.arithmetic = arithmetic
+        self.strict = strict
         self._clock = clock
         self.regions: list[Region] = []
         self.refused: list[Refusal] = []
@@ -69,8 +72,8 @@ class Backend:
         tracing.collect_seldom()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy and pickle the arithmetic alone: the copy of a compiled module is traced again."""
-        return Backend, (self.arithmetic,)
+        """Copy and pickle what was given: the copy of a compiled module is traced again."""
+        return Backend, (self.arithmetic, None, self.strict)
 
     def __call__(
         self, graph_module: fx.GraphModule, example_inputs: Sequence[Any], options: Any = None, mode: Any = None
@@ -78,14 +81,18 @@ class Backend:
         """Compile a graph that torch traced; torch calls this. Raises NumcError for unknown options, and for a mode."""
         if mode is not None:
             raise NumcError(f"mode {quoted(str(mode))}: modes are those of torch's own compiler: leave it out")
-        chosen = choose(self.arithmetic, **options) if options else self.arithmetic
+        given = {name: value for name, value in (options or {}).items() if name != "strict"}  # which leaving.py reads
+        chosen = choose(self.arithmetic, **given) if given else self.arithmetic
         if not any(map(is_free, example_inputs)):
             return self._compile(graph_module, example_inputs, chosen)
         per_shape = _PerShape(graph_module, lambda graph, inputs: self._compile(graph, inputs, chosen))
-        if torch.is_grad_enabled() and any(isinstance(x, torch.Tensor) and x.requires_grad for x in example_inputs):
+        differentiated = torch.is_grad_enabled() and any(
+            isinstance(x, torch.Tensor) and x.requires_grad for x in example_inputs
+        )
+        if differentiated and any(isinstance(x, torch.Tensor) and is_free(x) for x in example_inputs):
             return per_shape
         try:
-            return self._compile(copy.deepcopy(graph_module), example_inputs, chosen)
+            return self._compile(_copied(graph_module), example_inputs, chosen)
         except FixedSizesError:
             return per_shape
 
@@ -125,7 +132,13 @@ class Backend:
             partition_fn=cut,
         )
         # The forward pass keeps what the backward pass reads, so that both have to be known when it runs first.
-        with _traceable(), without_inductor(), tracing.without_texts(), functorch.patch(**_SETTINGS):
+        with (
+            _traceable(),
+            without_inductor(),
+            tracing.without_texts(),
+            tracing.with_numbers(),
+            functorch.patch(**_SETTINGS),
+        ):
             made: Callable[..., Any] = compiler(graph_module, inputs)
         give_back()  # what tracing has freed
         for region in self.regions[before:]:
@@ -198,6 +211,12 @@ def _donating_nothing() -> Sequence[int]:
     return ()
 
 
+def _copied(graph_module: fx.GraphModule) -> fx.GraphModule:
+    """Return a copy of a graph that has the same tensors: a copy of a parameter would be updated in its place."""
+    tensors = {id(tensor): tensor for tensor in (*graph_module.parameters(), *graph_module.buffers())}
+    return copy.deepcopy(graph_module, tensors)
+
+
 class _PerShape:
     """A graph with free sizes, which is compiled for each combination of sizes and numbers with which it is called."""
 
@@ -214,7 +233,7 @@ class _PerShape:
         sizes = (tuple(x.shape) if isinstance(x, torch.Tensor) else x for x in inputs)
         key = (*sizes, *(inputs[position].item() for position in self._numbers))
         if key not in self._compiled:
-            graph_module = copy.deepcopy(self._graph_module)
+            graph_module = _copied(self._graph_module)
             fix_numbers(graph_module, inputs)
             self._compiled[key] = self._compile_for(graph_module, inputs)
         return self._compiled[key](*inputs)
@@ -259,14 +278,18 @@ def _differentiated(operation: torch._ops.OpOverload, decomposed: Callable[..., 
         operation._dispatch_cache.clear()
 
 
-def backend(name: str | Arithmetic = "fp32", /, *, respect_dtypes: bool | None = None, **given: Given) -> Backend:
+def backend(
+    name: str | Arithmetic = "fp32", /, *, respect_dtypes: bool | None = None, strict: bool = False, **given: Given
+) -> Backend:
     """Return a backend for ``torch.compile(module, backend=...)`` that computes in the given arithmetic.
 
     name: a preset (`numc list presets`) or an FMA operator. given: ``fma``, ``ops``, roles, or ``policy`` alone, as in
     docs/pytorch.md. respect_dtypes: False computes on tensors of bfloat16, float16 and float8 as on float32, instead of
-    rounding what they store. Raises NumcError for unknown names.
+    rounding what they store. strict: whether it is an error, instead of a warning, that torch runs a function itself
+    which it was to compile, or cuts it where it did not before. Raises NumcError for unknown names.
     """
-    return Backend(choose(name, respect_dtypes=respect_dtypes, **given))
+    chosen = choose(name, respect_dtypes=respect_dtypes, **given)
+    return Backend(chosen, strict=checked(strict, "strict", bool, "True or False"))
 
 
 def numc(
@@ -299,7 +322,7 @@ def arithmetic(
 
 def counters() -> Counters:
     """Return a copy of the counts of what happened in this process so far: see Counters."""
-    return copy.copy(regions.COUNTERS)
+    return replace(regions.COUNTERS, **vars(leaving.COUNTS))
 
 
 @in_default_environment

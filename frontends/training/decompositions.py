@@ -73,10 +73,32 @@ def _foreach_with_value(packet: Any) -> Callable[..., list[Any]]:
     return lambda a, b, c, value=1: many(a, b, c, value)
 
 
+# Of each is an operation of the same name and arguments for single tensors.
 _FOREACH = (
-    *("add", "sub", "mul", "div", "lerp", "sqrt", "neg", "pow", "reciprocal", "maximum", "minimum", "abs", "sign"),
-    "exp",
+    *(
+        "abs",
+        "acos",
+        "add",
+        "asin",
+        "atan",
+        "ceil",
+        "clamp_max",
+        "clamp_min",
+        "clone",
+        "copy",
+        "cos",
+        "cosh",
+        "div",
+        "erf",
+    ),
+    *("erfc", "exp", "expm1", "floor", "frac", "lerp", "lgamma", "log", "log10", "log1p", "log2", "max", "maximum"),
+    *("minimum", "mm", "mul", "neg", "pow", "reciprocal", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt"),
+    *("sub", "tan", "tanh", "trunc"),
 )
+
+
+def _norm(x: torch.Tensor, ord: float = 2, dtype: torch.dtype | None = None) -> torch.Tensor:
+    return torch.linalg.vector_norm(x, ord, dtype=dtype)
 
 
 def training_table() -> dict[Any, Callable[..., Any]]:
@@ -88,6 +110,10 @@ def training_table() -> dict[Any, Callable[..., Any]]:
     for name in _FOREACH:
         many = getattr(aten, f"_foreach_{name}")
         table |= {getattr(many, overload): _foreach(getattr(aten, name)) for overload in many.overloads()}
+    for name, bound in (("maximum", aten.clamp_min), ("minimum", aten.clamp_max)):  # of tensors and numbers
+        many = getattr(aten, f"_foreach_{name}")
+        table |= dict.fromkeys((many.Scalar, many.ScalarList), _foreach(bound))
+    table |= {aten._foreach_norm.Scalar: _foreach(_norm), aten._foreach_zero.default: _foreach(torch.zeros_like)}
     for name in ("addcmul", "addcdiv"):
         many = getattr(aten, f"_foreach_{name}")
         table |= {overload: _foreach_with_value(getattr(aten, name)) for overload in (many.Scalar, many.ScalarList)}

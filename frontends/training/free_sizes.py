@@ -1,4 +1,4 @@
-"""Graphs whose sizes are free: numbers that follow from sizes, made where a region can get at them.
+"""Graphs whose sizes or numbers are free: numbers that follow from them, made where a region can get at them.
 
 torch traces such a number as an input, as a computation, or as the size of any tensor. A program takes only tensors.
 """
@@ -18,12 +18,14 @@ from torch.utils._sympy.reference import PythonReferenceAnalysis
 from numc.frontends.pytorch.graph import values_of
 
 aten = torch.ops.aten
+# How a part reads a number from a tensor of one element, and the dtype of that.
+_READ = {torch.SymInt: (aten.Int.Tensor, torch.int64), torch.SymFloat: (aten.Float.Tensor, torch.float64)}
 
 
 def is_number(node: fx.Node) -> bool:
-    """Whether a node yields an integer that follows from sizes of inputs, not from data."""
+    """Whether a node yields a number that follows from sizes and numbers among the inputs, not from data."""
     value = node.meta.get("val")
-    return isinstance(value, torch.SymInt) and not free_unbacked_symbols(value)
+    return isinstance(value, (torch.SymInt, torch.SymFloat)) and not free_unbacked_symbols(value)
 
 
 def is_free(value: Any) -> bool:
@@ -68,7 +70,13 @@ def lift_sizes(graph: fx.Graph) -> None:
     sizes of inputs.
     """
     inputs = list(graph.find_nodes(op="placeholder"))
-    asked = [n for n in graph.nodes if is_number(n) and any(_is_made(operand) for operand in n.all_input_nodes)]
+    asked = [
+        n
+        for n in graph.nodes
+        if is_number(n)
+        and isinstance(n.meta["val"], torch.SymInt)
+        and any(_is_made(operand) for operand in n.all_input_nodes)
+    ]
     if not asked:
         return
     symbols: dict[Any, fx.Proxy] = {}
@@ -128,7 +136,7 @@ def numbers_to_tensors(graph: fx.Graph) -> list[int]:
     """Replace the inputs of a part that are numbers; return the positions of the inputs that are left.
 
     A number is the size of a tensor of the part if there is one that is known before the number is used. The others
-    become tensors of one integer.
+    become tensors of one int64 or float64.
     """
     order = {node: n for n, node in enumerate(graph.nodes)}
     begin, kept = _begin(graph), []
@@ -142,12 +150,13 @@ def numbers_to_tensors(graph: fx.Graph) -> list[int]:
         owner, dim = next(places, (None, None))
         if owner is None:
             kept.append(position)
+            read, dtype = _READ[type(node.meta["val"])]
             with graph.inserting_before(begin):
-                number = graph.call_function(aten.Int.Tensor, (node,))
+                number = graph.call_function(read, (node,))
             number.meta["val"] = node.meta["val"]
             node.replace_all_uses_with(number)
             number.args = (node,)  # which the line before has replaced, too
-            node.meta["val"] = torch.empty((), dtype=torch.int64)
+            node.meta["val"] = torch.empty((), dtype=dtype)
             continue
         with graph.inserting_before(begin if owner.op == "placeholder" else owner.next):
             node.replace_all_uses_with(_size(graph, owner, dim))
@@ -166,8 +175,7 @@ def with_fixed_sizes(node: fx.Node) -> fx.Node:
                 given[operand] = graph.placeholder(operand.name)
                 given[operand].meta["val"] = value
         copy = graph.node_copy(node, given.__getitem__)
-        arguments = fx.node.map_arg((copy.args, copy.kwargs), lambda n: n.meta["val"])
-        copy.meta = {"val": copy.target(*arguments[0], **arguments[1])}
+        copy.meta = {"val": fx.node.map_aggregate(node.meta["val"], _fixed)}
     return copy
 
 
@@ -175,9 +183,9 @@ def _fixed(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         sizes, strides = ([_hint(n) for n in numbers] for numbers in (value.shape, value.stride()))
         return torch.empty_strided(sizes, strides, dtype=value.dtype)
-    return _hint(value) if isinstance(value, torch.SymInt) else value
+    return _hint(value)
 
 
-def _hint(size: Any) -> int:
-    """Return the size with which a graph was traced."""
-    return int(size.node.hint) if isinstance(size, torch.SymInt) else int(size)
+def _hint(number: Any) -> Any:
+    """Return the size or number with which a graph was traced."""
+    return number.node.hint if isinstance(number, (torch.SymInt, torch.SymFloat)) else number

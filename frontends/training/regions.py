@@ -47,7 +47,6 @@ aten = torch.ops.aten
 RUNS_IT = "torch runs it"
 # torch runs these without a report, because they have no arithmetic.
 _EAGER = dict.fromkeys((aten.empty_strided.default, aten.empty.memory_format), "its values are undefined")
-_NUMBERS = (torch.SymFloat, torch.SymBool)  # no program takes these
 # Scattered writes that did not become put_along (frontends/pytorch/rewrites/scatters.py).
 _SCATTERS = frozenset({aten.index_put, aten.scatter, aten.scatter_reduce, aten._unsafe_index_put, aten.masked_scatter})
 
@@ -61,7 +60,8 @@ class Counters:
     """Counts of what happened in this process. Only `calls` grows once all shapes and arithmetics have been seen.
 
     graphs: graphs that torch traced. programs: programs that were needed. compilations: how many of these were not in
-    the cache. eager_operations: operations that torch runs instead. calls: runs of programs.
+    the cache. eager_operations: operations that torch runs instead. calls: runs of programs. left: functions that torch
+    runs itself, or cuts where it did not before: numc warns of each. graph_breaks: places at which torch cut functions.
     """
 
     graphs: int = 0
@@ -69,6 +69,8 @@ class Counters:
     compilations: int = 0
     eager_operations: int = 0
     calls: int = 0
+    left: int = 0
+    graph_breaks: int = 0
 
 
 COUNTERS = Counters()
@@ -192,10 +194,10 @@ class Region:
             found = self.programs[chosen, stored, counts] = Program(contents)
         return found
 
-    def __call__(self, *given: torch.Tensor | int) -> Any:
+    def __call__(self, *given: torch.Tensor | float) -> Any:
         COUNTERS.calls += 1
         chosen = self._chosen()
-        tensors = [torch.tensor(value) if isinstance(value, int) else value for value in given]
+        tensors = [_of_number(value) if isinstance(value, (int, float)) else value for value in given]
         taken, made = {}, {}
         if self.saved is not None:
             taken, made = self.saved.inputs_of(self, chosen, tensors), self.saved.results_of(self, chosen)
@@ -211,6 +213,11 @@ class Region:
             assert self.saved is not None
             results[number] = self.saved.mark(results[number], stored)
         return results[0] if self.single else tuple(results)
+
+
+def _of_number(value: float) -> torch.Tensor:
+    """Return the tensor that a program takes for a number."""
+    return torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else torch.int64)
 
 
 def compiled(
@@ -235,7 +242,7 @@ def compiled(
     nodes = [node for node in graph_module.graph.nodes if node.op == "call_function" and node not in views]
     inputs = list(graph_module.graph.find_nodes(op="placeholder"))
     updates = dict(zip(_results(graph_module.graph), [inputs[n] for n in updated], strict=False))
-    eager = {node: why for node in nodes if (why := _against(node))}
+    eager = {node: why for node in nodes if not is_number(node) and (why := _against(node))}
     begins = cuts(graph_module.graph) if frees else ()
     while True:
         split, regions, culprits = _split(graph_module, eager.keys() | views, begins, arithmetic, updates)
@@ -261,7 +268,7 @@ def _against(node: fx.Node) -> Refusal | None:
     if any(isinstance(v, torch.Tensor) and v.dtype == torch.float64 for v in (*given, *values_of(node))):
         # No operator would apply to it, and it keeps its width.
         return _refused(node, "is float64")
-    if any(isinstance(v, _NUMBERS) or free_unbacked_symbols(v) for v in (*given, *values_of(node))):
+    if any(isinstance(v, torch.SymBool) or free_unbacked_symbols(v) for v in (*given, *values_of(node))):
         return _refused(node, "a size or number depends on data")
     if any(isinstance(v, torch.Tensor) and guard_or_false(v.numel() == 0) for v in values_of(node)):
         return _refused(node, "has no elements")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -16,6 +17,7 @@ from torch._functorch._aot_autograd import graph_compile
 from torch._logging._internal import trace_log
 
 from numc.compiler.support import collector
+from numc.frontends.training import leaving
 
 # Otherwise torch leaves recurrent networks out of its graphs.
 torch._dynamo.config.allow_rnn = True
@@ -29,6 +31,16 @@ if hasattr(guards, "profile_guard_manager") and not _logs:
 # Otherwise torch imports Inductor for every optimizer, to ask whether a tensor is part of a graph of CUDA.
 if (theirs := getattr(optimizer, "_is_static_for_cudagraphs", None)) is not None:
     optimizer._is_static_for_cudagraphs = lambda x: theirs(x) if x.is_cuda else True
+
+
+def _pow(base: Any, exponent: Any) -> Any:
+    return torch.sym_float(base) ** exponent if base >= 0 else math.pow(base, exponent)
+
+
+# Otherwise math.pow of a counter of steps makes a constant of it: torch looks for functions of its numbers here.
+if not hasattr(torch, "_sym_pow"):
+    torch._sym_pow = _pow
+leaving.watch()
 
 _TEXTS: Mapping[str, Callable[..., Any]] = {
     "_log_joint_graph": lambda *_: None,
@@ -45,6 +57,22 @@ def without_texts() -> Iterator[None]:
     if trace_log.handlers or any(log.isEnabledFor(logging.INFO) for log in logs):
         theirs = {}
     inside.update({name: _TEXTS[name] for name in theirs})
+    try:
+        yield
+    finally:
+        inside.update(theirs)
+
+
+@contextlib.contextmanager
+def with_numbers() -> Iterator[None]:
+    """Let floats that change from call to call be arguments of what torch traces, while a ``with`` block lasts.
+
+    torch would make tensors of them where four operations read them, and constants where any other does, so that each
+    value was another graph.
+    """
+    inside = vars(graph_compile)
+    theirs = {name: inside[name] for name in ("_apply_tensorify_python_scalars",) if name in inside}
+    inside.update(dict.fromkeys(theirs, lambda module: None))
     try:
         yield
     finally:
