@@ -34,21 +34,26 @@ _calls = count()  # conversions to formats of groups that were given no seed
 
 @in_default_environment
 def round(x: npt.ArrayLike, to: str, *, axis: int | None = None, seed: int | None = None) -> F32Array:
-    """Return `x` (float32, any shape) rounded to the format `to`, as float32.
+    """Return `x` (float32, or float64 for formats of single values; any shape) rounded to `to` once, as float32.
 
     axis: along which the groups of a format with groups run; None is the last one. seed: what a stochastic rounding
     draws from; None draws anew at every call. Raises NumcError.
     """
-    array, conversion = f32_array(x, "x"), parse_any_conversion(to)
+    conversion = parse_any_conversion(to)
     if isinstance(conversion, GroupConversion):
-        noise, chosen = None, 0 if seed is None else seed_number(seed)
+        array, noise = f32_array(x, "x"), None
+        chosen = 0 if seed is None else seed_number(seed)
         if conversion.noise is not None:
             key = stream(chosen, 0, next(_calls) if seed is None else 0)
             noise = draws(key, array.size, conversion.noise).reshape(array.shape)
         return round_groups(array, conversion.of_tensors(), axis, noise)
     if axis is not None:
         raise NumcError(f"axis={shortened(axis)}: '{conversion}' rounds every value by itself, leave axis out")
-    return _run(_elementwise(f'numc.round"(%a0) {{to = "{conversion}"}} : (f32) -> f32', 1), array, seed=seed)
+    array = as_array("x", x)
+    kind = "f64" if array.dtype.newbyteorder("=") == np.float64 else "f32"
+    array = dense("x", array) if kind == "f64" else f32_array(x, "x")
+    text = f'numc.round"(%a0) {{to = "{conversion}"}} : ({kind}) -> f32'
+    return _run(_elementwise(text, 1, kind), array, seed=seed)
 
 
 @in_default_environment
@@ -140,7 +145,7 @@ def f32_array(value: npt.ArrayLike, name: str) -> F32Array:
     return dense(name, array)
 
 
-def _run(program: Program, *arrays: F32Array, seed: int | None = None) -> F32Array:
+def _run(program: Program, *arrays: npt.NDArray[Any], seed: int | None = None) -> F32Array:
     (result,) = program.run(tuple(dense("an operand", a).reshape(-1) for a in arrays), seed=seed)
     return np.asarray(result).reshape(arrays[0].shape)
 
@@ -160,26 +165,26 @@ def compiled_text(text: str, **options: Any) -> Program:
 
 
 @cache
-def _elementwise(operation: str, inputs: int) -> Program:
-    """A program that applies one numc operation, written without its leading ``"``, to 1-D arrays."""
-    kind = "tensor<?xf32>"
+def _elementwise(operation: str, inputs: int, element: str = "f32") -> Program:
+    """A program that applies one numc operation, written without its leading ``"``, to 1-D arrays of `element`."""
+    kind, result = f"tensor<?x{element}>", "tensor<?xf32>"
     maps = ", ".join(["affine_map<(i) -> (i)>"] * (inputs + 1))
     arguments = ", ".join(f"%x{n}: {kind}" for n in range(inputs))
     names = ", ".join(f"%x{n}" for n in range(inputs))
-    block = ", ".join(f"%a{n}: f32" for n in range(inputs))
+    block = ", ".join(f"%a{n}: {element}" for n in range(inputs))
     last = 0 if inputs == 1 else 3
     return compiled_text(f"""
-func.func @main({arguments}) -> {kind} {{
+func.func @main({arguments}) -> {result} {{
   %c0 = arith.constant 0 : index
   %n = tensor.dim %x0, %c0 : {kind}
-  %e = tensor.empty(%n) : {kind}
+  %e = tensor.empty(%n) : {result}
   %r = linalg.generic {{indexing_maps = [{maps}], iterator_types = ["parallel"]}}
-      ins({names} : {", ".join([kind] * inputs)}) outs(%e : {kind}) {{
+      ins({names} : {", ".join([kind] * inputs)}) outs(%e : {result}) {{
   ^bb0({block}, %out: f32):
     %v0 = "{operation}
     linalg.yield %v{last} : f32
-  }} -> {kind}
-  return %r : {kind}
+  }} -> {result}
+  return %r : {result}
 }}""")
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from numc.compiler.arithmetic.codes import Bits, Codes, bits_of_codes, codes_of_bits, decode, encode, join
-from numc.compiler.arithmetic.formats import Format
+from numc.compiler.arithmetic.formats import FORMATS, Format
 from numc.compiler.arithmetic.grammar import parse_any_conversion
 from numc.compiler.arithmetic.groups import GroupConversion, GroupFormat
 from numc.compiler.arithmetic.numpy_groups import blocks, layout, quantize, shared, to_values
@@ -24,6 +24,8 @@ from numc.compiler.support.arguments import checked, checked_integer
 from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError, shortened
 from numc.compiler.words import checked_align, from_words, to_words, word_bytes
+
+_LARGEST_PART = np.float32(FORMATS["bf16"].max_finite)
 
 
 @dataclass(frozen=True)
@@ -58,26 +60,27 @@ def _size(value: object) -> int:
 
 @in_default_environment
 def pack(x: npt.ArrayLike, to: str, *, axis: int | None = None, align: int | None = None) -> Packed:
-    """Return `x` (float32, any shape) rounded to the format `to`, in its bytes; `numc.unpack` gives ``round(x, to)``.
+    """Return `x`, as numc.round takes it, rounded to a format, in its bytes; `numc.unpack` gives ``round(x, to)``.
 
     axis: along which groups run; None is the last one. align: 8, 16, 32 or 64: values do not cross words of so many
     bits, floor(align / bits) of them in each. Formats whose groups store scales cannot be aligned. Raises NumcError.
     """
-    array, conversion = f32_array(x, "x"), parse_any_conversion(to)
+    conversion = parse_any_conversion(to)
     if (align := checked_align(align)) is not None:
-        dense = pack(array, to, axis=axis)
-        return replace(dense, data=to_words(dense.data, array.size, conversion.format, align), align=align)
+        dense = pack(x, to, axis=axis)
+        return replace(dense, data=to_words(dense.data, math.prod(dense.shape), conversion.format, align), align=align)
     if conversion.noise is not None:
         raise NumcError(
             f"pack: '{conversion}' draws at random: numc.round(x, '{conversion}', seed=...) first, then pack"
         )
     if not isinstance(conversion, GroupConversion):
         fmt = conversion.format
-        rounded = round_array(array, to, axis=axis)
+        rounded = round_array(x, to, axis=axis)
         if fmt.significand_bits == 0 and not fmt.finite and np.isnan(rounded).any():
             raise NumcError(f"x has a NaN, which '{fmt.name}' has no encoding for: pack another format")
-        words = _split(array, fmt.parts) if fmt.parts > 1 else rounded
-        return Packed(_code_bytes(encode(words.reshape(-1), fmt), fmt.bits // fmt.parts), array.shape, fmt.name)
+        words = _split(rounded, fmt.parts) if fmt.parts > 1 else rounded
+        return Packed(_code_bytes(encode(words.reshape(-1), fmt), fmt.bits // fmt.parts), rounded.shape, fmt.name)
+    array = f32_array(x, "x")
     where = layout(array.shape, conversion.of_tensors().format, axis)
     rows = where.rows_of(array)
     tensor = shared(rows, conversion.format, where)
@@ -131,13 +134,16 @@ def element_bytes(elements: F32Array, fmt: GroupFormat) -> bytes:
 
 
 def _split(x: F32Array, count: int) -> F32Array:
-    """Return values, not rounded yet, as the parts of bf16xN, on a new last axis."""
+    """Return values of bf16xN as their parts, on a new last axis."""
     parts, rest = [], x
     for _ in range(count):
-        parts.append(round_array(rest, "bf16"))
+        part = round_array(rest, "bf16")
+        # Half an ulp above the largest part is a value, too, which by itself is rounded to an infinity.
+        overflown = np.isinf(part) & np.isfinite(rest)
+        parts.append(np.where(overflown, np.copysign(_LARGEST_PART, rest), part))
         with np.errstate(invalid="ignore"):  # there is nothing behind an infinity
             rest = np.where(np.isfinite(parts[0]), rest - parts[-1], np.float32(0))
-    return np.stack(parts, axis=-1)
+    return np.stack(parts, axis=-1).astype(np.float32)
 
 
 def _to_bytes(bits: Bits) -> bytes:

@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 
 from torch_mlir import ir
-from torch_mlir.dialects import ext
+from torch_mlir.dialects import arith, ext
 from torch_mlir.passmanager import PassManager
 
 from numc.compiler.arithmetic.dtypes import NARROW_ELEMENTS
@@ -28,14 +28,14 @@ sys.modules[f"{ext.__package__}.{Numc.DIALECT_NAMESPACE}"] = sys.modules[__name_
 
 
 class RoundOp(Numc.Operation, name="round", traits=[ext.Pure]):  # type: ignore[call-arg,misc,name-defined]
-    """``numc.round %x {to = "bf16"}``: `x` rounded to a format, as an f32.
+    """``numc.round %x {to = "bf16"}``: `x`, an f32 or an f64, rounded to a format once, as an f32.
 
     A stochastic rounding has the number of its operation too: ``{to = "bf16:sr8", number = 3 : i64}``. A format with
     open widths has the number of the slot that they are in: ``{to = "e2..8m3", width = 0 : i64}``.
     """
 
     result: ext.Result[ir.F32Type]
-    x: ext.Operand[ir.F32Type]
+    x: ext.Operand[ir.F32Type | ir.F64Type]
     to: ir.StringAttr
 
     def verify_invariants(self) -> bool:
@@ -99,6 +99,44 @@ def load_for(context: ir.Context, passes: str) -> None:
     """Load the dialects that `passes` need and that Python cannot name: passes load them, on an empty module too."""
     with context, ir.Location.unknown():
         PassManager.parse(f"builtin.module({passes})").run(ir.Module.parse("func.func private @f()").operation)
+
+
+_EXACT_IN_F64 = 53
+
+
+def rounded(value: ir.Value, to: Conversion, *, unsigned: bool = False) -> ir.Value:
+    """Append the rounding of a float or of an integer to a format: once, so not by way of a float32 that is near it.
+
+    unsigned: whether an integer has no sign.
+    """
+    kind = value.type
+    if isinstance(kind, ir.IntegerType):
+        cast = arith.UIToFPOp if unsigned else arith.SIToFPOp
+        if kind.width >= _EXACT_IN_F64:
+            value = _to_odd(value, unsigned)
+        value = cast(ir.F32Type.get() if kind.width <= 16 else ir.F64Type.get(), value).result
+    return RoundOp(ir.F32Type.get(), value, to=ir.StringAttr.get(str(to))).result
+
+
+def _to_odd(value: ir.Value, unsigned: bool) -> ir.Value:
+    """Append an integer of at most 64 bits rounded to odd at 53 bits, which an f64 has, where it has more than that."""
+    kind = value.type
+    cut = kind.width - _EXACT_IN_F64
+
+    def number(n: int) -> ir.Value:
+        return arith.ConstantOp(kind, n).result
+
+    below = arith.AndIOp(value, number((1 << cut) - 1)).result
+    inexact = arith.CmpIOp(arith.CmpIPredicate.ne, below, number(0)).result
+    kept = arith.OrIOp(
+        arith.XOrIOp(value, below).result, arith.SelectOp(inexact, number(1 << cut), number(0)).result
+    ).result
+    low, high = (0, 1 << _EXACT_IN_F64) if unsigned else (-(1 << _EXACT_IN_F64), 1 << _EXACT_IN_F64)
+    smaller = arith.CmpIPredicate.ult if unsigned else arith.CmpIPredicate.slt
+    fits = arith.CmpIOp(smaller, value, number(high)).result
+    if low:
+        fits = arith.AndIOp(fits, arith.CmpIOp(arith.CmpIPredicate.sgt, value, number(low)).result).result
+    return arith.SelectOp(fits, value, kept).result
 
 
 def conversion_of(op: ir.Operation) -> Conversion:
@@ -171,7 +209,7 @@ def _converted(generic: ir.Operation, value: ir.Value, to: str, slot: int | None
             return _argument(generic, op.operands[0], "")
         if op.name != "numc.round" or draws(op) or ir.StringAttr(op.attributes["to"]).value != to:
             return None
-        if slot_of(op) != slot:
+        if slot_of(op) != slot or not linalg.is_f32(op.operands[0]):
             return None
         value = op.operands[0]
     return _argument(generic, value, conversion)

@@ -91,8 +91,13 @@ class Carried(Protocol):
     def read(self, emit: Emitter, value: str, to: str = "") -> str:
         """Emit the value in the carrier of one in `storage`."""
 
-    def stored(self, emit: Emitter, value: str, to: str, *, saturate: bool = True, mode: str = "up") -> str:
-        """Emit the value of the type, in the carrier, that a node's result becomes. saturate, mode: those of a Cast."""
+    def stored(
+        self, emit: Emitter, value: str, to: str, *, saturate: bool = True, mode: str = "up", wide: bool = False
+    ) -> str:
+        """Emit the value of the type, in the carrier, that a node's result becomes.
+
+        saturate, mode: those of a Cast. wide: the result is a float64, of a type that is carried in float32.
+        """
 
     def written(self, emit: Emitter, value: str, to: str = "") -> str:
         """Emit the value in `storage` of one in the carrier that is a value of the type."""
@@ -112,13 +117,15 @@ class Narrow:
     def read(self, emit: Emitter, value: str, to: str = "") -> str:
         return emit.cast(value, self.carrier, to)
 
-    def stored(self, emit: Emitter, value: str, to: str, *, saturate: bool = True, mode: str = "up") -> str:
+    def stored(
+        self, emit: Emitter, value: str, to: str, *, saturate: bool = True, mode: str = "up", wide: bool = False
+    ) -> str:
+        dtype = np.float64 if wide else np.float32
         if self.storage == TensorProto.FLOAT8E5M2 and saturate:
-            most = float(_MOST_E5M2)
-            value = emit.op("Clip", value, emit.number(-most, np.float32), emit.number(most, np.float32))
+            value = emit.op("Clip", value, emit.number(-_MOST_E5M2, dtype), emit.number(_MOST_E5M2, dtype))
         if self.storage == TensorProto.FLOAT8E4M3FN and not saturate:
-            beyond = emit.op("Greater", emit.op("Abs", value), emit.number(_ROUNDS_TO_MOST_E4M3, np.float32))
-            value = emit.op("Where", beyond, emit.number(np.nan, np.float32), value)
+            beyond = emit.op("Greater", emit.op("Abs", value), emit.number(_ROUNDS_TO_MOST_E4M3, dtype))
+            value = emit.op("Where", beyond, emit.number(np.nan, dtype), value)
         return emit.cast(emit.cast(value, self.storage), self.carrier, to)
 
     def written(self, emit: Emitter, value: str, to: str = "") -> str:
@@ -129,7 +136,7 @@ class Narrow:
 
 
 # The largest number of float8e5m2, and the largest one that rounds to the largest number of float8e4m3fn.
-_MOST_E5M2, _ROUNDS_TO_MOST_E4M3 = np.float32(57344), np.float32(464)
+_MOST_E5M2, _ROUNDS_TO_MOST_E4M3 = 57344.0, 464.0
 
 
 @dataclass(frozen=True)
@@ -145,7 +152,9 @@ class Integer:
     def read(self, emit: Emitter, value: str, to: str = "") -> str:
         return self.stored(emit, emit.cast(value, self.carrier), to)
 
-    def stored(self, emit: Emitter, value: str, to: str, *, saturate: bool = True, mode: str = "up") -> str:
+    def stored(
+        self, emit: Emitter, value: str, to: str, *, saturate: bool = True, mode: str = "up", wide: bool = False
+    ) -> str:
         if self.bits == 64:
             return emit.op("Identity", value, to=to)
         kind = onnx.helper.tensor_dtype_to_np_dtype(self.carrier)
@@ -191,24 +200,26 @@ class Coded:
         code = emit.low_bits(emit.cast(value, TensorProto.INT64), self.bits, np.int64)
         return emit.op("Gather", emit.number(self.values, np.float32), code, to=to)
 
-    def stored(self, emit: Emitter, value: str, to: str, *, saturate: bool = True, mode: str = "up") -> str:
-        code = self._code(emit, value, saturate, mode)
+    def stored(
+        self, emit: Emitter, value: str, to: str, *, saturate: bool = True, mode: str = "up", wide: bool = False
+    ) -> str:
+        code = self._code(emit, value, saturate, mode, np.float64 if wide else np.float32)
         return emit.op("Gather", emit.number(self.values, np.float32), code, to=to)
 
     def written(self, emit: Emitter, value: str, to: str = "") -> str:
-        return emit.cast(self._code(emit, value, True, ""), self.storage, to)
+        return emit.cast(self._code(emit, value, True, "", np.float32), self.storage, to)
 
     def constant(self, value: Array) -> Array:
         return value.astype(np.float32)
 
-    def _code(self, emit: Emitter, value: str, saturate: bool, mode: str) -> str:
-        """Emit the codes that numbers are rounded to, as int64, by a binary search."""
+    def _code(self, emit: Emitter, value: str, saturate: bool, mode: str, dtype: type[np.floating[Any]]) -> str:
+        """Emit the codes that numbers of a dtype are rounded to, as int64, by a binary search."""
         values, zero = self.values, emit.number(0, np.int64)
         sizes = values[: 1 << (self.bits - 1)] if self.signed else values[np.isfinite(values)]
-        starts = self._starts(sizes.astype(np.float64), mode)
-        table = np.full(256, np.nan, np.float32)  # which nothing reaches
+        starts = self._starts(sizes.astype(np.float64), mode, dtype)
+        table = np.full(256, np.nan, dtype)  # which nothing reaches
         table[: len(sizes)] = starts[:-1]
-        places = emit.number(table, np.float32)
+        places = emit.number(table, dtype)
         size, code = emit.op("Abs", value) if self.signed else value, zero
         for step in (128, 64, 32, 16, 8, 4, 2, 1):
             if step < len(sizes):
@@ -217,8 +228,8 @@ class Coded:
                 code = emit.op("Where", reached, probe, code)
         if self.signed:
             # Of -0 the reciprocal tells the sign; there is no -0 where its code is NaN.
-            inverse = emit.op("Div", emit.number(1, np.float32), value)
-            fewest = emit.number(0, np.float32)
+            inverse = emit.op("Div", emit.number(1, dtype), value)
+            fewest = emit.number(0, dtype)
             sign = emit.op("Or", emit.op("Less", value, fewest), emit.op("Less", inverse, fewest))
             if np.isnan(values).any():
                 sign = emit.op("And", sign, emit.op("Greater", code, zero))
@@ -229,14 +240,16 @@ class Coded:
         nan = emit.number(int(np.isnan(values).argmax()), np.int64)
         undefined = emit.op("IsNaN", value)
         if not saturate:
-            beyond = emit.op("GreaterOrEqual", size, emit.number(starts[-1], np.float32))
+            beyond = emit.op("GreaterOrEqual", size, emit.number(starts[-1], dtype))
             undefined = emit.op("Or", undefined, beyond)
             if sizes[0]:
-                undefined = emit.op("Or", undefined, emit.op("Less", size, emit.number(sizes[0], np.float32)))
+                undefined = emit.op("Or", undefined, emit.op("Less", size, emit.number(sizes[0], dtype)))
         return emit.op("Where", undefined, nan, code)
 
-    def _starts(self, sizes: npt.NDArray[np.float64], mode: str) -> npt.NDArray[np.float32]:
-        """The least float32 of each code, in increasing order, and the least one that is rounded beyond the last."""
+    def _starts(
+        self, sizes: npt.NDArray[np.float64], mode: str, dtype: type[np.floating[Any]]
+    ) -> npt.NDArray[np.floating[Any]]:
+        """The least number of each code, in increasing order, and the least one that is rounded beyond the last."""
         after = 2 * sizes[-1] - sizes[-2] if self.signed else 2 * sizes[-1]
         above = np.append(sizes[1:], after)
         middle = (sizes + above) / 2
@@ -249,9 +262,9 @@ class Coded:
         else:
             middle, up = sizes, np.full(len(sizes), False)
         with np.errstate(over="ignore"):
-            exact = middle.astype(np.float32)
-            starts = np.where(up, exact, np.nextafter(exact, np.float32(np.inf)))
-        return np.append(np.float32(0), starts)
+            exact = middle.astype(dtype)
+            starts = np.where(up, exact, np.nextafter(exact, dtype(np.inf)))
+        return np.append(dtype(0), starts)
 
 
 _CARRIED: Mapping[str, Carried] = {

@@ -6,7 +6,7 @@ inputs and the outputs of the model keep the bits of their types.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Collection, Iterator, Mapping, MutableMapping
 
 import numpy as np
 import numpy.typing as npt
@@ -116,6 +116,7 @@ def _carry(graph: onnx.GraphProto, emit: Emitter, carried: Mapping[str, int], wi
         _check(node, carried)
         emit.origin, emit.base = origin(node), next(filter(None, node.output), node.name)
         results = {wide.get(name, name): carried[name] for name in node.output if name in carried}
+        kind = emit.types.get(node.input[0]) if node.input else None
         large = {wide.get(n, n) for n in (*node.input, *node.output) if carried.get(n) == TensorProto.UINT64}
         node.input[:] = [wide.get(name, name) for name in node.input]
         node.output[:] = [wide.get(name, name) for name in node.output]
@@ -130,11 +131,28 @@ def _carry(graph: onnx.GraphProto, emit: Emitter, carried: Mapping[str, int], wi
         exact = _EXACT if all(isinstance(CARRIED[number], Narrow) for number in results.values()) else _MOVES
         computed = {} if node.op_type in exact else {name: emit.fresh() for name in results}
         node.output[:] = [computed.get(name, name) for name in node.output]
-        _compute(emit, node, {computed.get(name, name) for name in large})
+        long = _long(emit, node, kind, results.values())
+        if not long:
+            _compute(emit, node, {computed.get(name, name) for name in large})
         for name, value in computed.items():
             saturate = node.op_type not in ("Cast", "CastLike") or bool(cast.get("saturate", 1))
             mode = cast.get("round_mode", b"up").decode()
-            CARRIED[results[name]].stored(emit, value, name, saturate=saturate, mode=mode)
+            CARRIED[results[name]].stored(emit, long or value, name, saturate=saturate, mode=mode, wide=bool(long))
+
+
+def _long(emit: Emitter, node: onnx.NodeProto, kind: int | None, results: Collection[int]) -> str:
+    """Emit as float64 what a Cast makes a narrow float of, if float32 does not have all numbers of that type.
+
+    It is rounded once then. Of other nodes there is nothing to emit: "".
+    """
+    if node.op_type not in ("Cast", "CastLike") or not any(CARRIED[n].carrier == TensorProto.FLOAT for n in results):
+        return ""
+    source = node.input[0]
+    if kind in (TensorProto.INT64, TensorProto.UINT64):
+        return unsigned.to_odd(emit, source, unsigned=kind == TensorProto.UINT64)
+    if kind in (TensorProto.INT32, TensorProto.UINT32):
+        return emit.cast(source, TensorProto.DOUBLE)
+    return source if kind == TensorProto.DOUBLE else ""
 
 
 def _compute(emit: Emitter, node: onnx.NodeProto, large: set[str]) -> None:

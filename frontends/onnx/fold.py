@@ -15,6 +15,7 @@ import onnx
 
 from numc.compiler.support.errors import NumcError
 from numc.frontends.onnx.budget import Budget
+from numc.frontends.onnx.carried import CARRIED
 from numc.frontends.onnx.evaluate import SHOWN, Reference
 from numc.frontends.onnx.partial_sizes import PartialSizes
 from numc.frontends.onnx.read import MAX_ELEMENTS, origin
@@ -94,6 +95,8 @@ def _evaluate(
         return [_splat(node, next(iter(feeds.values()), np.zeros(0, dtype=np.int64)))]
     if node.op_type not in _MOVES and not all(_is_foldable(value, decides) for value in feeds.values()):
         return None
+    if node.op_type == "Cast" and _rounds_twice(node, feeds[node.input[0]]):
+        return None
     if node.op_type in _GROWING and any(value.size > 2**16 for value in feeds.values()):
         return None
     return reference.evaluate(node, feeds)
@@ -107,6 +110,12 @@ def _is_foldable(value: Array, decides: bool) -> bool:
     if value.dtype.kind in "iub":
         return decides or not is_weight(value)
     return decides and value.size <= SHOWN and value.dtype.kind == "f"
+
+
+def _rounds_twice(cast: onnx.NodeProto, value: Array) -> bool:
+    """Whether the reference of onnx converts to a narrower float by way of float32."""
+    to = next((a.i for a in cast.attribute if a.name == "to"), 0)
+    return to in CARRIED and CARRIED[to].carrier == onnx.TensorProto.FLOAT and value.dtype.itemsize >= 4
 
 
 def _splat(node: onnx.NodeProto, shape: Array) -> Array:

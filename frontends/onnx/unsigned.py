@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 from onnx import TensorProto
 
@@ -112,14 +113,32 @@ def _pow(emit: Emitter, node: onnx.NodeProto, wide: Collection[str]) -> None:
 
 
 def _to_float(emit: Emitter, source: str, to: int, result: str = "") -> str:
-    number = emit.cast(source, to)
+    return _by_halves(
+        emit, source, lambda value: emit.cast(value, to), onnx.helper.tensor_dtype_to_np_dtype(to), result
+    )
+
+
+def _by_halves(
+    emit: Emitter, source: str, rounded: Callable[[str], str], dtype: npt.DTypeLike, result: str = ""
+) -> str:
     # Half of a large number, whose last bit tells whether anything was lost, is rounded alike.
     half = _halved(emit, source)
     is_even = emit.op("Equal", emit.low_bits(half, 1, np.int64), emit.number(0, np.int64))
     lost = emit.op("Mul", emit.low_bits(source, 1, np.int64), emit.cast(is_even, TensorProto.INT64))
-    two = emit.number(2, onnx.helper.tensor_dtype_to_np_dtype(to))
-    large = emit.op("Mul", emit.cast(emit.op("Add", half, lost), to), two)
-    return emit.op("Where", emit.op("Less", source, emit.number(0, np.int64)), large, number, to=result)
+    large = emit.op("Mul", rounded(emit.op("Add", half, lost)), emit.number(2, dtype))
+    is_large = emit.op("Less", source, emit.number(0, np.int64))
+    return emit.op("Where", is_large, large, rounded(source), to=result)
+
+
+def to_odd(emit: Emitter, source: str, *, unsigned: bool = False) -> str:
+    """Emit integers of 64 bits as float64, rounded to odd: what these are rounded to then is rounded once."""
+    if unsigned:
+        return _by_halves(emit, source, lambda value: to_odd(emit, value), np.float64)
+    below = emit.low_bits(source, 11, np.int64)
+    is_exact = emit.op("Equal", below, emit.number(0, np.int64))
+    middle = emit.op("Add", emit.op("Sub", source, below), emit.number(2**10, np.int64))
+    fits = emit.op("Or", is_exact, emit.op("Less", emit.op("Abs", source), emit.number(2**53, np.int64)))
+    return emit.cast(emit.op("Where", fits, source, middle), TensorProto.DOUBLE)
 
 
 def _from_float(emit: Emitter, source: str, result: str) -> None:

@@ -8,15 +8,18 @@ bits are kept.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import fx
 from torch.fx.node import map_aggregate
 from torch.utils import _pytree as pytree
 
 from numc.compiler.arithmetic.dtypes import NARROW
+from numc.compiler.arithmetic.exact.rounding import round_real
 
 aten, prims = torch.ops.aten, torch.ops.prims
 NARROW_DTYPES: Mapping[torch.dtype, str] = {getattr(torch, name): name for name in NARROW}
@@ -33,7 +36,15 @@ _EXACT = frozenset(
     }
 )
 # Numbers beside tensors are float32, but torch rounds these to the dtype first.
-_ROUNDED_NUMBERS = {aten.add.Tensor: "alpha", aten.sub.Tensor: "alpha", aten.pow.Tensor_Scalar: 1}
+_ROUNDED_NUMBERS = {
+    aten.add.Tensor: "alpha",
+    aten.sub.Tensor: "alpha",
+    aten.pow.Tensor_Scalar: 1,
+    aten.constant_pad_nd.default: 2,
+}
+
+# Where the number is that all elements are.
+_FILLED = {aten.full.default: 1, aten.full_like.default: 1, aten.scalar_tensor.default: 0}
 
 
 def is_narrow(value: Any) -> bool:
@@ -77,7 +88,7 @@ class _Widened:
             made = self.graph.node_copy(node)
             self.values[node] = self._converted(node, made, _WIDE[value.dtype]) if is_narrow(value) else made
             return
-        if node.target is prims.convert_element_type.default and _rounds(node.args[0], value):
+        if node.target is prims.convert_element_type.default and _is_rounding(node.args[0], value):
             made = self.values[node.args[0]]
         else:
             made = self._computed(node)
@@ -93,11 +104,15 @@ class _Widened:
         made = self.graph.node_copy(node, self.values.__getitem__)
         made.args, made.kwargs = map_aggregate(made.args, _wide_dtype), map_aggregate(made.kwargs, _wide_dtype)
         place = _ROUNDED_NUMBERS.get(node.target)
-        if isinstance(place, int):
+        if isinstance(place, int) and place < len(made.args):
             made.update_arg(place, _in_dtype(made.args[place], node))
         elif place in made.kwargs:
             made.update_kwarg(place, _in_dtype(made.kwargs[place], node))
         made.meta = {"val": widened(node.meta.get("val"))}
+        filled = _FILLED.get(node.target)
+        if filled is not None and node.meta["val"].dtype in NARROW_DTYPES and _is_long(made.args[filled]):
+            made.update_kwarg("dtype", torch.float64)  # so that the number is rounded once
+            made.meta = {"val": made.meta["val"].double()}
         self._name(node, made)
         return made
 
@@ -121,18 +136,25 @@ class _Widened:
             self.names[made] = self._given[node]
 
 
-def _rounds(node: Any, result: Any) -> bool:
-    """Whether a conversion of what a node yields only rounds it."""
+def _is_rounding(node: Any, result: Any) -> bool:
+    """Whether a conversion of what a node yields only rounds it: of any number, to a narrow floating-point dtype."""
     value = node.meta.get("val") if isinstance(node, fx.Node) else None
-    if not isinstance(value, torch.Tensor) or not is_narrow(result):
+    if not isinstance(value, torch.Tensor) or not is_narrow(result) or value.is_complex():
         return False
-    return bool(_WIDE.get(value.dtype, value.dtype) == torch.float32 == _WIDE[result.dtype])
+    return bool(result.dtype.is_floating_point and value.dtype != torch.bool)
 
 
 def _in_dtype(number: Any, node: fx.Node) -> Any:
     """Return a number as the narrow dtype of what an operation yields has it."""
     value = node.meta["val"]
-    return torch.tensor(number, dtype=value.dtype).item() if is_narrow(value) and isinstance(number, float) else number
+    if not isinstance(number, float) or value.dtype not in NARROW_DTYPES:
+        return number
+    return round_real(number, NARROW[NARROW_DTYPES[value.dtype]].stored)
+
+
+def _is_long(number: Any) -> bool:
+    """Whether a float32 does not hold a number."""
+    return isinstance(number, float) and math.isfinite(number) and bool(float(np.float32(number)) != number)
 
 
 def _wide_dtype(argument: Any) -> Any:

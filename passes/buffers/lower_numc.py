@@ -26,6 +26,7 @@ from numc.passes.kernels.builder import Function
 from numc.passes.kernels.datapaths.datapath import NOTHING, Drawn, product_numbers
 from numc.passes.kernels.datapaths.table import emit_fma
 from numc.passes.kernels.ssa import Value
+from numc.passes.kernels.values.carrier import F32, F64
 from numc.passes.kernels.values.codes import emit_encoded, emit_narrowed, emit_widened
 from numc.passes.kernels.values.random_bits import (
     emit_conversion_noise,
@@ -54,7 +55,8 @@ def lower_numc(module: ir.Operation) -> None:
                     told = [place.stream, place.linear([*place.parallel, *place.reductions])]
                 if (slot := slot_of(op)) is not None:
                     told.append(width(module, _loops(op), slot))
-                name = _define(module, symbols, f"round {to}", partial(_round_function, to=to))
+                kind = str(op.operands[0].type)
+                name = _define(module, symbols, f"round {to} {kind}", partial(_round_function, to=to, kind=kind))
             elif op.name == "numc.fma":
                 fma = fma_of(op)
                 _reject_reduction(op, fma)
@@ -210,16 +212,28 @@ def _define(module: ir.Operation, symbols: dict[str, str], key: str, function: C
     return symbols[key]
 
 
-def _round_function(name: str, to: Conversion) -> str:
-    """A function that rounds a scalar; it is told stream and element if it draws, and its widths if they are open."""
+def _round_function(name: str, to: Conversion, kind: str) -> str:
+    """A function that rounds an f32 or f64; it is told stream and element if it draws, and its widths if open."""
     told = ["stream", "element"] * (to.noise is not None) + ["width"] * (to.open is not None)
-    code = Function(name, {"x": "f32", **dict.fromkeys(told, "i64")}, "f32", attributes="")
+    code = Function(name, {"x": kind, **dict.fromkeys(told, "i64")}, "f32", attributes="")
+    carrier = F32 if kind == "f32" else F64
     noise = widths = None
     if to.noise is not None:
         noise = emit_conversion_noise(code, code["stream"], code["element"], to.noise)
     if to.open is not None:
-        widths = run_time(code, code["width"], to)
-    return code.function(emit_round(code, code["x"], to, noise=noise, widths=widths))
+        widths = run_time(code, code["width"], to, carrier)
+    if carrier is F32:
+        return code.function(emit_round(code, code["x"], to, noise=noise, widths=widths))
+    x = code["x"] if to.format.parts == 1 else _clamped(code, code["x"])
+    return code.function(code.cast("truncf", emit_round(code, x, to, carrier, noise=noise, widths=widths), "f32"))
+
+
+def _clamped(code: Function, x: Value) -> Value:
+    """The f64 `x`, or 2^129 with its sign where it is larger: compound roundings have no room for all exponents."""
+    largest = code.f64(2.0**129)
+    above = code.select(code.compare("ogt", x, largest), largest, x)
+    least = code.f64(-(2.0**129))
+    return code.select(code.compare("olt", above, least), least, above)
 
 
 def _narrow_function(operation: str, narrow: Narrow, name: str) -> str:

@@ -24,7 +24,7 @@ from numc.compiler.arithmetic.policy.policy import Decision, Policy
 from numc.compiler.arithmetic.policy.table import rows
 from numc.compiler.support.errors import NumcError, quoted
 from numc.passes import facts, linalg
-from numc.passes.dialect import FmaOp, RoundOp, draws
+from numc.passes.dialect import FmaOp, RoundOp, draws, rounded
 from numc.passes.explicit.layers_of import decide
 from numc.passes.explicit.width_slots import Slots
 
@@ -143,6 +143,10 @@ def _add_bias(contraction: ir.Operation, ops: Conversion, numbers: Iterator[int]
             _round_around(linalg.body(made).operations[0].operation, ops, numbers)
 
 
+# From another type to float32: `ops` rounds what they convert once.
+_CONVERSIONS = frozenset(("arith.truncf", "arith.sitofp", "arith.uitofp"))
+
+
 def _is_identity(to: Conversion) -> bool:
     """Whether a conversion changes no binary32 number."""
     return str(to) == FP32 or (to.noise is not None and str(to.settled) == FP32)
@@ -211,15 +215,21 @@ def _round_around(op: ir.Operation, ops: Conversion, numbers: Iterator[int]) -> 
     """Round the operands and the result of one float operation to `ops`."""
     if not linalg.computes(op):
         return
+    if op.name in _CONVERSIONS:
+        with ir.InsertionPoint(op), op.location:
+            made = rounded(op.operands[0], ops, unsigned=op.name == "arith.uitofp")
+            _number(made.owner.operation, next(numbers))
+        linalg.replace(op, [made])
+        return
     with op.location:
         with ir.InsertionPoint(op):
             for n, operand in enumerate(op.operands):
                 if linalg.is_f32(operand) and not _is_rounded(operand, ops):
                     op.operands[n] = _round(operand, ops, next(numbers))
         with ir.InsertionPoint.after(op):
-            rounded = RoundOp(ir.F32Type.get(), op.results[0], to=ir.StringAttr.get(str(ops)))
-            _number(rounded.operation, next(numbers))
-        op.results[0].replace_all_uses_except(rounded.result, rounded.operation)
+            stored = RoundOp(ir.F32Type.get(), op.results[0], to=ir.StringAttr.get(str(ops)))
+            _number(stored.operation, next(numbers))
+        op.results[0].replace_all_uses_except(stored.result, stored.operation)
 
 
 def _is_rounded(value: ir.Value, ops: Conversion) -> bool:

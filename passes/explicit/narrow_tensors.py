@@ -17,7 +17,7 @@ from torch_mlir.dialects import arith
 from numc.compiler.arithmetic.dtypes import NARROW_ELEMENTS, Narrow
 from numc.compiler.support.errors import NumcError
 from numc.passes import linalg
-from numc.passes.dialect import RoundOp
+from numc.passes.dialect import rounded
 
 # Operations whose result is one of their operands, or its negative or its magnitude: it is in the format already.
 _EXACT = frozenset(
@@ -57,12 +57,12 @@ def narrow_tensors(module: ir.Operation, respect: bool) -> None:
             if linalg.is_f32(op.results[0]):
                 linalg.replace(op, op.operands)
         for op, narrow in computed:
-            if op.name == "arith.truncf":
+            if op.name == "arith.truncf" or (respect and op.name in ("arith.sitofp", "arith.uitofp")):
                 _round_cast(op, narrow, respect)
             elif respect and op.results[0] not in exact:
                 _round_behind(op.results[0], narrow)
         for result, narrow in totals if respect else ():
-            _replace_by(result, partial(_rounded, narrow), result.type)
+            _replace_by(result, partial(rounded, to=narrow.stored), result.type)
         _narrow_results(main)
 
 
@@ -144,27 +144,25 @@ def _elementwise(value: ir.Value, body: Callable[[ir.Value], ir.Value], kind: ir
     return linalg.generic([value], linalg.room(value, made), maps, ["parallel"] * made.rank, lambda x, _: body(x))
 
 
-def _rounded(narrow: Narrow, value: ir.Value) -> ir.Value:
-    return RoundOp(ir.F32Type.get(), value, to=ir.StringAttr.get(str(narrow.stored))).result
-
-
 def _narrowed(narrow: Narrow, value: ir.Value) -> ir.Value:
-    return arith.TruncFOp(ir.Type.parse(narrow.element), _rounded(narrow, value)).result
+    return arith.TruncFOp(ir.Type.parse(narrow.element), rounded(value, narrow.stored)).result
 
 
 def _round_cast(op: ir.Operation, narrow: Narrow, respect: bool) -> None:
-    """A conversion to a narrow dtype, of float32 by now, of another narrow one, or of float64 by way of float32."""
+    """A conversion to a narrow dtype: of float32 by now, of float64, or of an integer."""
     with ir.InsertionPoint(op), op.location:
         value = op.operands[0]
-        if not linalg.is_f32(value):
+        if respect:
+            value = rounded(value, narrow.stored, unsigned=op.name == "arith.uitofp")
+        elif not linalg.is_f32(value):
             value = arith.TruncFOp(ir.F32Type.get(), value).result
-        linalg.replace(op, [_rounded(narrow, value) if respect else value])
+        linalg.replace(op, [value])
 
 
 def _round_behind(value: ir.Value, narrow: Narrow) -> None:
     with ir.InsertionPoint.after(value.owner), value.owner.location:
-        rounded = _rounded(narrow, value)
-    value.replace_all_uses_except(rounded, rounded.owner.operation)
+        stored = rounded(value, narrow.stored)
+    value.replace_all_uses_except(stored, stored.owner.operation)
 
 
 def _multiply_adds(

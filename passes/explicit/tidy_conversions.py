@@ -25,6 +25,8 @@ def tidy_conversions(module: ir.Operation) -> None:
     """
     with module.context:
         for op in linalg.operations(module, "numc.round"):
+            if not linalg.is_f32(op.operands[0]):
+                continue
             if slot_of(op) is None and _is_in(op.operands[0], ir.StringAttr(op.attributes["to"]).value, 0):
                 linalg.replace(op, op.operands)
         weights = facts.of_arguments(module, "numc.weight")
@@ -114,7 +116,7 @@ def _body_roundings(generic: ir.Operation, operand: int) -> list[ir.Operation] |
     argument = linalg.body(generic).arguments[operand]
     found: list[ir.Operation] = []
     for use in argument.uses:
-        if use.owner.name == "numc.round":
+        if use.owner.name == "numc.round" and linalg.is_f32(argument):
             found.append(use.owner.operation)
         elif use.owner.name == "linalg.yield":
             inner = _roundings(generic.results[use.operand_number])
