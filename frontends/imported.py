@@ -17,7 +17,14 @@ if TYPE_CHECKING:  # numpy is imported only where there are arrays
 
 
 class ConversionError(Exception):
-    """The model cannot be converted to linalg that numc compiles. The message gives the reason in one line."""
+    """The model cannot be converted to linalg that numc compiles. The message gives the reason in words of users.
+
+    said: what the importer said.
+    """
+
+    def __init__(self, message: str, said: str = "") -> None:
+        super().__init__(message)
+        self.said = said or message
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from numc.frontends.loops import fill_starts, lower_calls, lower_scans
 from numc.frontends.pool_places import keep_places_inside
 from numc.frontends.reshapes import lower_reshapes
 from numc.frontends.sorting import lower_sorts
+from numc.frontends.words import crashed, in_words
 from numc.frontends.worker import Answer, Parts, Stage
 from numc.passes import dialect
 
@@ -37,10 +38,9 @@ def conversion_errors() -> Iterator[None]:
     """Turn every exception of torch-mlir in a ``with`` block into a ConversionError."""
     try:
         yield
-    except ir.MLIRError as error:
-        raise ConversionError(diagnostic(error)) from None
     except Exception as error:
-        raise ConversionError(one_line(f"{error}" or type(error).__name__)) from None
+        said = diagnostic(error) if isinstance(error, ir.MLIRError) else one_line(f"{error}" or type(error).__name__)
+        raise ConversionError(in_words(said), said) from None
 
 
 def lower(module: ir.Module) -> None:
@@ -108,9 +108,9 @@ def lower_apart(module: ir.Module, to_backend_contract: str) -> ir.Module:
     try:
         answer, parts = process.ask(_TASK, request, [code], size=len(code))
     except process.CrashError as death:
-        raise ConversionError(f"the importer {death}") from None
+        raise ConversionError(crashed(str(death))) from None
     if "error" in answer:
-        raise ConversionError(answer["error"])
+        raise ConversionError(answer["error"], answer["said"])
     load_tm_tensor(module.context)
     return ir.Module.parse(parts[0], module.context)
 
@@ -127,7 +127,7 @@ def lower_task(request: dict[str, Any], parts: Parts, stage: Stage) -> Answer:
             run(request["pipeline"], module)
             lower(module)
     except ConversionError as error:
-        return {"error": str(error)}, []
+        return {"error": str(error), "said": error.said}, []
     return {}, [_bytecode(module)]
 
 

@@ -6,6 +6,8 @@ from typing import TypeVar
 
 import onnx
 
+from numc.frontends.onnx.tensors import NAMES
+
 Proto = TypeVar("Proto", onnx.ValueInfoProto, onnx.TensorProto)
 
 
@@ -34,6 +36,25 @@ def inputs_of(
             sizes = ", ".join(str(dim.dim_value) if dim.HasField("dim_value") else "?" for dim in dims)
             found.append(f"'{name}' has sizes [{sizes}]")
     return ", ".join(found)
+
+
+def kinds_of(
+    node: onnx.NodeProto, types: dict[str, onnx.ValueInfoProto], constants: dict[str, onnx.TensorProto]
+) -> list[str]:
+    """The types of the inputs of a node, without repetition."""
+    numbers = {name: value.type.tensor_type.elem_type for name, value in types.items()}
+    numbers |= {name: tensor.data_type for name, tensor in constants.items()}
+    return list(dict.fromkeys(NAMES.get(numbers[name], "") for name in node.input if name in numbers))
+
+
+def attributes_of(node: onnx.NodeProto) -> dict[str, object]:
+    """The attributes of a node that are numbers, lists of them and words."""
+    found: dict[str, object] = {}
+    for attribute in node.attribute:
+        value = onnx.helper.get_attribute_value(attribute)
+        if isinstance(value, (int, float, bytes, list)) and not attribute.graphs:
+            found[attribute.name] = value.decode(errors="replace") if isinstance(value, bytes) else value
+    return found
 
 
 def model_of(

@@ -5,7 +5,6 @@ Each try runs in a process of its own with a time limit, because it may crash as
 
 from __future__ import annotations
 
-import re
 import time
 from typing import Any
 
@@ -14,14 +13,13 @@ import onnx
 from numc.compiler.support.errors import NumcError
 from numc.frontends import process
 from numc.frontends.imported import ConversionError
-from numc.frontends.onnx.alone import contradicts, inputs_of, model_of
+from numc.frontends.onnx.alone import attributes_of, contradicts, inputs_of, kinds_of, model_of
 from numc.frontends.onnx.convert import to_linalg
 from numc.frontends.onnx.prepare import Prepared
 from numc.frontends.onnx.read import origin, unsupported
+from numc.frontends.words import CONTRADICTION, crashed, together, with_operands
 from numc.frontends.worker import Answer, Parts, Stage
 
-# What torch-mlir says of fixed sizes that do not fit, in terms of operations that the user does not know.
-_CONTRADICTION = re.compile("has shape's dimension|size mismatch|should have the same number of elements")
 SECONDS_PER_NODE = 20.0
 SECONDS = 240.0
 
@@ -45,15 +43,16 @@ def explain(prepared: Prepared, cause: str) -> NumcError:
             verdicts[key] = _try(alone, prepared.no_broadcast)
         reason = verdicts.get(key)
         if reason is not None:
-            if _CONTRADICTION.search(reason) or contradicts(alone):
-                reason = f"its inputs contradict each other: {inputs_of(node, types, constants)}"
+            if reason == CONTRADICTION or contradicts(alone):
+                reason = f"{CONTRADICTION}: {inputs_of(node, types, constants)}"
                 unknown.update(node.output)
+            reason = with_operands(reason, kinds_of(node, types, constants), attributes_of(node))
             kind = prepared.nodes.get(node.name, node.op_type)
             reason = reason if kind == node.op_type else f"{node.op_type}, by which it is computed: {reason}"
             refused.append((origin(node), kind, version, reason))
     if refused:
         return unsupported(refused)
-    return NumcError(f"cannot be compiled: {cause}; every operator alone can")
+    return NumcError(together(cause))
 
 
 def _try(model: onnx.ModelProto, no_broadcast: bool) -> str | None:
@@ -63,7 +62,7 @@ def _try(model: onnx.ModelProto, no_broadcast: bool) -> str | None:
     try:
         answer, _ = process.ask(task, {"no_broadcast": no_broadcast}, [data], size=len(data), seconds=SECONDS_PER_NODE)
     except process.CrashError as death:
-        return f"the importer {death}"
+        return crashed(str(death))
     except process.LimitError as error:
         return str(error).partition(";")[0]
     reason: str | None = answer["failed"]

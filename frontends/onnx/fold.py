@@ -18,8 +18,9 @@ from numc.frontends.onnx.budget import Budget
 from numc.frontends.onnx.carried import CARRIED
 from numc.frontends.onnx.evaluate import SHOWN, Reference
 from numc.frontends.onnx.partial_sizes import PartialSizes
-from numc.frontends.onnx.read import MAX_ELEMENTS, origin
+from numc.frontends.onnx.read import origin
 from numc.frontends.onnx.structure import structural_values
+from numc.frontends.onnx.tensors import MAX_ELEMENTS
 from numc.frontends.onnx.types import Types
 
 _MOVES = {

@@ -18,6 +18,7 @@ from numc.compiler.support.arguments import Fixed
 from numc.compiler.support.errors import NumcError, quoted
 from numc.frontends import process
 from numc.frontends.imported import Imported, from_message
+from numc.frontends.words import in_words
 
 _TASK = "numc.frontends.onnx.worker:import_task"
 # Files beside a model that may hold its weights.
@@ -45,16 +46,18 @@ def load(path: str | os.PathLike[str], *, fixed: Fixed | None = None) -> Importe
             answer, parts = process.ask(_TASK, request, size=size)
             if "failed" not in answer:
                 return from_message(answer, parts)
-            cause, stage = answer["failed"], "convert"
+            cause, stage = str(answer["failed"]), "convert"
+            words = in_words(cause)
         except process.CrashError as death:
-            cause, stage = f"the importer {death} (stage: {death.stage})", death.stage
+            cause = words = f"the importer {death} (stage: {death.stage})"
+            stage = death.stage
         if stage == "convert":
             # Another worker tries every operator alone, so that the error can name the cause.
             with contextlib.suppress(process.CrashError):
                 process.ask(_TASK, {**request, "diagnose": cause}, size=size, forks=True)
     except NumcError as error:
         raise NumcError(f"{file}: {error}") from None
-    raise NumcError(f"{file}: {cause}; the file is damaged or uses something the importer cannot handle")
+    raise NumcError(f"{file}: {words}; the file is damaged or uses something the importer cannot handle")
 
 
 def is_proto(value: object) -> bool:

@@ -23,12 +23,13 @@ from numc.frontends.onnx.alone import contradicts, inputs_of, model_of
 from numc.frontends.onnx.budget import Budget
 from numc.frontends.onnx.carry import in_carriers
 from numc.frontends.onnx.fold import fold, is_weight
-from numc.frontends.onnx.read import MAX_ELEMENTS, check_tensor, label, origin, unsupported
+from numc.frontends.onnx.read import label, origin, unsupported
 from numc.frontends.onnx.rewrite import Rewriting
 from numc.frontends.onnx.rewrites.images.resize_free import BY_SCALE
 from numc.frontends.onnx.rewrites.table import CONTROL, QUANTISED, RULES, Rules
 from numc.frontends.onnx.supported import check_nodes, check_types
 from numc.frontends.onnx.symbolic_sizes import more_sizes
+from numc.frontends.onnx.tensors import MAX_ELEMENTS, check_tensor
 
 OPSET = 18
 """Older models are converted to this opset, for which torch-mlir's lowerings are written."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,14 +13,8 @@ from onnx import external_data_helper, inliner
 from numc.compiler.support.errors import NumcError
 from numc.frontends.onnx.large import Array, MappedFile, embedded, map_external, without_data
 from numc.frontends.onnx.order import put_in_order
-
-MAX_ELEMENTS = 2**31 - 1
-"""The largest number of elements of a tensor, so that sizes and indices stay within 32 bits."""
-
-NAMES = {number: name.lower() for name, number in onnx.TensorProto.DataType.items()}
-_OTHERS = {"string", "complex64", "complex128", "undefined"}
-NUMBERS = frozenset(number for number, name in NAMES.items() if name not in _OTHERS)
-"""The types of elements that tensors may have."""
+from numc.frontends.onnx.sparse import write_dense
+from numc.frontends.onnx.tensors import check_dtype, check_tensor, elements
 
 
 @dataclass(frozen=True)
@@ -55,6 +48,7 @@ def read(path: Path) -> Read:
         model = inliner.inline_local_functions(model) if model.functions else model
     except Exception as error:
         raise NumcError(f"damaged model: its local functions cannot be inlined: {error}") from None
+    write_dense(model.graph)
     put_in_order(model.graph)
     _check_graph(model, large)
     return Read(model, tuple(sources), large, files)
@@ -139,7 +133,7 @@ def _check_graph(model: onnx.ModelProto, large: Collection[str]) -> None:
     for tensor in graph.initializer:
         what = f"initialiser '{tensor.name}'"
         if tensor.name in large:  # its type and its size fit the data
-            _elements(list(tensor.dims), what)
+            elements(list(tensor.dims), what)
         else:
             check_tensor(tensor, what)
     for value in graph.input:
@@ -148,8 +142,6 @@ def _check_graph(model: onnx.ModelProto, large: Collection[str]) -> None:
         # What is in a sequence may be known later (prepare.py).
         if value.type.WhichOneof("value") not in (None, "sequence_type", "optional_type"):
             _check_value(value)
-    if graph.sparse_initializer:
-        raise NumcError(f"sparse initialiser '{graph.sparse_initializer[0].values.name}'; only dense ones are allowed")
     _check_names(graph)
 
 
@@ -170,53 +162,16 @@ def _check_names(graph: onnx.GraphProto) -> None:
             raise NumcError(f"damaged model: nothing defines the output '{value.name}'")
 
 
-def check_tensor(tensor: onnx.TensorProto, what: str) -> None:
-    """Raise NumcError unless the type is allowed and the data has the size of the shape."""
-    _check_dtype(tensor.data_type, what)
-    count = _elements(list(tensor.dims), what)
-    bits = _bits(tensor.data_type)
-    if tensor.HasField("raw_data"):
-        found, wanted = len(tensor.raw_data), (count * bits + 7) // 8
-        unit = "bytes"
-    else:
-        field = onnx.helper.tensor_dtype_to_field(tensor.data_type)
-        found, wanted, unit = len(getattr(tensor, field)), count if bits >= 8 else -(-count * bits // 8), "elements"
-    if found != wanted:
-        raise NumcError(f"{what} is damaged: its shape {list(tensor.dims)} needs {wanted} {unit}, found {found}")
-
-
-def _bits(data_type: int) -> int:
-    name = NAMES[data_type]
-    if name.endswith(("int4", "int2")) or name == "float4e2m1":
-        return 2 if name.endswith("int2") else 4
-    return int(onnx.helper.tensor_dtype_to_np_dtype(data_type).itemsize) * 8
-
-
-def _elements(dims: list[int], what: str) -> int:
-    if any(dim < 0 for dim in dims):
-        raise NumcError(f"{what} has a negative size in its shape {dims}; sizes start at 0")
-    count = math.prod(dims)
-    if count > MAX_ELEMENTS:
-        raise NumcError(f"{what} has shape {dims}: {count} elements, at most {MAX_ELEMENTS} are allowed")
-    return count
-
-
-def _check_dtype(data_type: int, what: str) -> None:
-    name = NAMES.get(data_type, f"number {data_type}")
-    if data_type not in NUMBERS:
-        raise NumcError(f"{what} is of type {name}; only tensors of floats, integers and bool are allowed")
-
-
 def _check_value(value: onnx.ValueInfoProto) -> None:
     what = f"'{value.name}'"
     kind = value.type.WhichOneof("value")
     if kind != "tensor_type":
         found = (kind or "nothing").removesuffix("_type")
         raise NumcError(f"{what} is of type {found}; only tensors are allowed as inputs")
-    _check_dtype(value.type.tensor_type.elem_type, what)
+    check_dtype(value.type.tensor_type.elem_type, what)
     # Some exporters write a free size as -1.
     sizes = [dim.dim_value for dim in value.type.tensor_type.shape.dim if dim.HasField("dim_value")]
-    _elements([size for size in sizes if size != -1], what)
+    elements([size for size in sizes if size != -1], what)
 
 
 def label(node: onnx.NodeProto) -> str:

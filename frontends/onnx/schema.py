@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import onnx
 
 from numc.compiler.support.errors import did_you_mean
-from numc.frontends.onnx.read import NAMES, NUMBERS
+from numc.frontends.onnx.tensors import NAMES, NUMBERS
 
 _OPTION = onnx.defs.OpSchema.FormalParameterOption
 _FLAGS = (
@@ -32,7 +32,7 @@ _CHOICES = {
         ("NegativeLogLikelihoodLoss.reduction", "SoftmaxCrossEntropyLoss.reduction"), ("mean", "none", "sum")
     ),
 }
-_TYPES = ("BitCast.to", "Cast.to", "EyeLike.dtype")
+_TYPES = ("dtype", "output_datatype", "softmax_precision", "stash_type", "to")
 
 
 def fault(node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> str:
@@ -98,7 +98,7 @@ def _of_attributes(node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> str:
 
 
 def _of_value(what: str, attribute: onnx.AttributeProto) -> str:
-    if what in _TYPES and attribute.i not in NUMBERS:
+    if what.partition(".")[2] in _TYPES and attribute.i not in NUMBERS:
         return f"type {NAMES.get(attribute.i, attribute.i)}: only types of numbers and bool are allowed"
     value = attribute.s.decode(errors="replace")
     if what in _CHOICES and value not in _CHOICES[what]:

@@ -16,6 +16,9 @@ from numc.frontends.onnx.schema import fault, mistyped
 _NO_NUMBERS = ("ImageDecoder", "Regex", "String")
 _NEED_NOT_BE = {
     "ai.onnx.ml.ZipMap": "it makes a dictionary of each row: convert the model without it (zipmap=False), or remove it",
+    "ai.onnx.ml.CategoryMapper": "it maps strings: only tensors of numbers are available: do this before the model",
+    "ai.onnx.ml.DictVectorizer": "it reads a dictionary: only tensors are available: do this before the model",
+    "ai.onnx.ml.CastMap": "it reads a dictionary: only tensors are available: do this before the model",
     "com.microsoft.nchwc": "its layout of images is of one processor: save the model with ORT_ENABLE_EXTENDED or less",
 }
 """What converters and onnxruntime leave out if they are told to: domains, and operators behind theirs."""

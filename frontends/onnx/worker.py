@@ -27,7 +27,7 @@ def import_task(request: dict[str, Any], _: Parts, stage: Stage) -> Answer:
     try:
         text = convert.to_linalg(prepared.model, no_broadcast=prepared.no_broadcast)
     except ConversionError as error:
-        return {"failed": str(error)}, []
+        return {"failed": error.said}, []
     stage("write")
     return to_message(
         Imported(

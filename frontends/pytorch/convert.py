@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.utils import _pytree as pytree
 from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras.fx_importer import ContextCache, FxImporter
@@ -20,6 +21,7 @@ from numc.frontends.lowering import conversion_errors, erase_checks, lower_apart
 from numc.frontends.pytorch.graph import Refusal, failed, refusal, values_of
 from numc.frontends.pytorch.narrow import in_wide
 from numc.frontends.pytorch.size_numbers import name_operators
+from numc.frontends.words import CONTRADICTION, NO_CONVERSION, with_operands
 
 TO_BACKEND_CONTRACT = (
     "func.func(torch-match-quantized-custom-ops),torchdynamo-export-to-torch-backend-pipeline{extra-library=}"
@@ -57,7 +59,7 @@ def to_linalg(
     module = lower_apart(importer.module, TO_BACKEND_CONTRACT)
     erase_checks(module, _IDLE_CHECKS)
     if left := sorted({_place(op) for op in operations(module) if _LEFT.fullmatch(op.name)}):
-        raise ConversionError(f"becomes {', '.join(left)}, which is not available")
+        raise ConversionError(NO_CONVERSION, f"becomes {', '.join(left)}, which is not available")
     finish(module)
     return str(module.operation.get_asm(enable_debug_info=True))
 
@@ -101,11 +103,27 @@ def diagnose(nodes: Iterable[fx.Node]) -> list[tuple[fx.Node, Refusal]]:
                 to_linalg(alone, {})
                 verdicts[key] = None
             except ConversionError as error:
-                verdicts[key] = str(error)
-        reason = verdicts[key]
-        if reason is not None:
-            found.append((node, failed(node, reason)))
+                # Sizes do fit together: torch has checked it when it traced the graph.
+                reason = NO_CONVERSION if str(error) == CONTRADICTION else str(error)
+                verdicts[key] = with_operands(reason, *_operands(node))
+        if (why := verdicts[key]) is not None:
+            found.append((node, failed(node, why)))
     return found
+
+
+def _operands(node: fx.Node) -> tuple[list[str], dict[str, Any]]:
+    """Return the tensors that an operation reads, as their dtypes and sizes, and what else it is given, by name."""
+    kinds = [
+        f"{str(v.dtype).removeprefix('torch.')}[{', '.join(map(str, v.shape))}]"
+        for n in node.all_input_nodes
+        for v in values_of(n)
+        if isinstance(v, torch.Tensor)
+    ]
+    assert isinstance(node.target, torch._ops.OpOverload)
+    names = [argument.name for argument in node.target._schema.arguments]
+    given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+    plain = {n: v for n, v in given.items() if not any(isinstance(x, fx.Node) for x in pytree.tree_leaves(v))}
+    return kinds, {name: value for name, value in plain.items() if value is not None}
 
 
 def _example(value: Any) -> Any:

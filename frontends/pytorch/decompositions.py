@@ -24,6 +24,7 @@ from numc.frontends.pytorch.rewrites import (
     moments,
     orders,
     scalars,
+    scaled,
     scatters,
     spectra,
     views,
@@ -196,6 +197,7 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.mm.default: mm,
         aten.conv_tbc.default: conv_tbc,
         **experts.products(),
+        **scaled.decompositions(),
         aten.multilabel_margin_loss_forward.default: losses.multilabel_margin_loss_forward,
         **poolings(),
         **{

@@ -8,17 +8,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import sympy
 import torch
 from torch import fx
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.utils import _pytree as pytree
 
 from numc.compiler.arithmetic.policy.layer import SWAPPED
 from numc.frontends.pytorch.narrow import NARROW_DTYPES
 from numc.frontends.pytorch.operators import grouped_mm
+from numc.frontends.pytorch.places import place_in
 from numc.frontends.pytorch.selections import sizes
 
 aten = torch.ops.aten
@@ -35,6 +36,7 @@ DTYPES: Mapping[torch.dtype, str] = {
     torch.int64: "int64",
     **NARROW_DTYPES,
 }
+_QUANTISED = frozenset({torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4})
 CONTRACTIONS = frozenset(
     {
         aten.mm.default,
@@ -48,8 +50,6 @@ CONTRACTIONS = frozenset(
         grouped_mm,
     }
 )
-_TORCH = str(Path(torch.__file__).parent)
-_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
 @dataclass(frozen=True)
@@ -92,15 +92,8 @@ def path_of(node: fx.Node) -> str:
 
 
 def source_of(node: fx.Node) -> str:
-    """Return the user's line that made a node as ``file:line``: the innermost line outside of torch."""
-    return innermost(node.meta.get("stack_trace") or "")
-
-
-def innermost(stack: str) -> str:
-    """Return the innermost line outside of torch of a call stack in words, as ``file:line``; "" without one."""
-    frames = _FRAME.findall(stack)
-    outside = [f"{file}:{line}" for file, line in frames if not file.startswith((_TORCH, "torch/"))]
-    return outside[-1] if outside else ""
+    """Return the line that made a node, as `place_of` of places.py does."""
+    return place_in(node.meta.get("stack_trace") or "")
 
 
 LAYER = "numc.layer"
@@ -181,6 +174,8 @@ def _reason(node: fx.Node, known: Set[sympy.Symbol]) -> tuple[str, str] | None:
         return "control flow and custom operators are not available", "write the branch that is taken"
     if isinstance(target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in target.tags:
         return "draws random numbers", "call module.eval() first, or train with torch.compile(backend='numc')"
+    if _QUANTISED.intersection(v for v in pytree.tree_leaves((node.args, node.kwargs)) if isinstance(v, torch.dtype)):
+        return "makes a tensor that torch quantises", "compute with floats: torch.fake_quantize_per_tensor_affine"
     if target is aten.logcumsumexp.default:
         return "torch-mlir would compute exponentials that overflow", "use x.exp().cumsum(dim).log() if they do not"
     for value in values_of(node):
@@ -214,6 +209,8 @@ def tensor_problem(tensor: torch.Tensor) -> tuple[str, str] | None:
     if tensor.dtype not in DTYPES:
         kind = str(tensor.dtype).removeprefix("torch.")
         what = "use .float()" if tensor.dtype.is_floating_point else "use .to(torch.int64)"
+        if tensor.is_quantized:
+            what = "compute with floats: use .dequantize()"
         if tensor.dtype.is_complex:
             what = "take its real and imaginary parts, as torch.view_as_real does"
         return f"is {kind}, not {', '.join(DTYPES.values())}", what

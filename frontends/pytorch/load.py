@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
-import os
 import re
 import sys
 import traceback
@@ -41,7 +40,6 @@ from numc.frontends.pytorch.decompositions import decomposition_table
 from numc.frontends.pytorch.empties import without_empties
 from numc.frontends.pytorch.graph import (
     DTYPES,
-    innermost,
     listed,
     names_of,
     refusals,
@@ -49,12 +47,14 @@ from numc.frontends.pytorch.graph import (
     values_of,
 )
 from numc.frontends.pytorch.narrow import widened
+from numc.frontends.pytorch.places import place_in, place_of
 from numc.frontends.pytorch.selections import by_places
+from numc.frontends.words import together
 from numc.frontends.worker import Answer, Parts, Stage
 
 MAX_SIZE = 2**31 - 1
+_QUANTISED = re.compile(r"torch\.ao\.nn\.(intrinsic\.)?quantized\b|torch\.ao\.nn\.sparse\.quantized\b")
 _CACHE = re.compile(r"<class 'transformers\.cache_utils\.(\w+)'>")
-_TORCH = str(Path(torch.__file__).parent)
 
 
 def is_model(value: object) -> bool:
@@ -83,6 +83,7 @@ def load(
     name = type(module).__name__
     if example_inputs is None:
         raise NumcError(f"{name}: a module is traced: give example_inputs, such as (torch.randn(1, 3, 224, 224),)")
+    _check_modules(name, module)
     _check_tensors(name, module, example_inputs)
     args, kwargs = _arguments(_dense_and_apart(example_inputs))
     try:
@@ -192,6 +193,20 @@ def _check_tensors(name: str, module: torch.nn.Module, example_inputs: Any) -> N
             raise NumcError(f"{name}: {what} {problem[0]}; {problem[1]}")
 
 
+def _check_modules(name: str, module: torch.nn.Module) -> None:
+    """Refuse modules whose weights are in objects of C++, which torch.export cannot take."""
+    found: dict[str, str] = {}
+    for path, each in module.named_modules():
+        if _QUANTISED.match(type(each).__module__) and not any(path.startswith(f"{outer}.") for outer in found):
+            found[path] = f"'{path}' ({type(each).__name__})" if path else type(each).__name__
+    if found:
+        raise NumcError(
+            f"{name}: quantised modules of torch.ao are not available: {', '.join(found.values())}; compile the module "
+            "as it was before, in an arithmetic of integers such as fma='int8', or an ONNX file that onnxruntime has "
+            "quantised"
+        )
+
+
 def _explained(error: Exception) -> str:
     """Return the reason that torch.export gives, in one line, and the user's line where it failed."""
     text, _, stack = str(error).strip().partition("Original traceback:")
@@ -205,11 +220,10 @@ def _explained(error: Exception) -> str:
     else:
         paragraph = text.split("\n\n")[0] or type(error).__name__
         text = one_line(paragraph, 200)
-    if place := innermost(stack):  # of an operation of a graph, which no frame of Python belongs to
-        return f"{text} ({place})"
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((_TORCH, "<"))]
-    mine = [f for f in frames if os.path.realpath(f.filename) != os.path.realpath(__file__)]
-    return f"{text} ({mine[-1].filename}:{mine[-1].lineno})" if mine else text
+    # Of an operation of a graph, to which no frame of Python belongs, torch writes the stack down.
+    frames = ((frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__))
+    place = place_in(stack) or place_of(frames)
+    return f"{text} ({place})" if place else text
 
 
 def _dim_names(args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> dict[tuple[int, int], str]:
@@ -258,7 +272,9 @@ def _imported(
         text = to_linalg(graph, names, lambda made: guards.check(made, guards.conditions(graph), sizes))
     except ConversionError as error:
         culprits = [found for _, found in diagnose(graph.nodes)]
-        raise NumcError(f"{name}: {listed(culprits) if culprits else f'cannot be compiled: {error}'}") from None
+        raise NumcError(
+            f"{name}: {listed(culprits) if culprits else together(error.said, {'graph.txt': str(graph)})}"
+        ) from None
     except process.LimitError as error:
         raise NumcError(f"{name}: {error}") from None
     return Imported(

@@ -15,7 +15,7 @@ def convert_task(request: dict[str, Any], parts: Parts, stage: Stage) -> Answer:
     try:
         return {}, [convert.to_linalg(*from_message(parts[0])).encode()]
     except ConversionError as error:
-        return {"error": str(error)}, []
+        return {"error": str(error), "said": error.said}, []
 
 
 def diagnose_task(request: dict[str, Any], parts: Parts, stage: Stage) -> Answer:

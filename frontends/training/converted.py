@@ -18,6 +18,7 @@ from numc.frontends.imported import ConversionError
 from numc.frontends.pytorch.graph import Refusal, failed, values_of
 from numc.frontends.pytorch.message import to_message
 from numc.frontends.training.free_sizes import has_free_sizes
+from numc.frontends.words import crashed
 
 _WORKER = "numc.frontends.pytorch.worker"
 
@@ -75,9 +76,9 @@ def _converted(message: bytes) -> str:
     try:
         answer, parts = process.ask(f"{_WORKER}:convert_task", {}, [message], size=len(message))
     except process.CrashError as death:
-        raise ConversionError(f"the importer {death}") from None
+        raise ConversionError(crashed(str(death))) from None
     if "error" in answer:
-        raise ConversionError(answer["error"])
+        raise ConversionError(answer["error"], answer["said"])
     return bytes(parts[0]).decode()
 
 

@@ -542,8 +542,8 @@ def test_a_crashing_node_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "ask", crash)
     found = explain(prepared, "the importer crashed")
     opset = prepared.model.opset_import[0].version
-    assert (
-        str(found) == f"1 node cannot be compiled: node 'none' (Conv, opset {opset}): the importer crashed with SIGFPE"
+    assert str(found).startswith(
+        f"1 node cannot be compiled: node 'none' (Conv, opset {opset}): the importer crashed with SIGFPE: this is a "
     )
 
 

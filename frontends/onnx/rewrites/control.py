@@ -11,8 +11,9 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from numc.frontends.onnx.read import check_tensor, label
+from numc.frontends.onnx.read import label
 from numc.frontends.onnx.rewrites.node import END, Node, RefusedError, UnknownRankError
+from numc.frontends.onnx.tensors import check_tensor
 
 MAX_STEPS = 10_000
 """The largest number of steps of a loop."""

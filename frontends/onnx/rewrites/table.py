@@ -17,7 +17,14 @@ from numc.frontends.onnx.rewrites import (
     selection,
     sequences,
 )
-from numc.frontends.onnx.rewrites.domains import attention, contrib, contrib_quantized, learned, optimizers
+from numc.frontends.onnx.rewrites.domains import (
+    attention,
+    contrib,
+    contrib_quantized,
+    learned,
+    optimizers,
+    support_vectors,
+)
 from numc.frontends.onnx.rewrites.functions import expand
 from numc.frontends.onnx.rewrites.images import convolutions, deformed, pooling, regions, resize, unpooling
 from numc.frontends.onnx.rewrites.node import Node
@@ -133,7 +140,7 @@ RULES: Rules = {
     ("", "TensorScatter"): indexing.tensor_scatter,
     ("", "TopK"): integers.in_int32(indexing.top_k),
     ("", "Unique"): selection.unique,
-    **{("ai.onnx.ml", operator): rule for operator, rule in learned.RULES.items()},
+    **{("ai.onnx.ml", operator): rule for operator, rule in (learned.RULES | support_vectors.RULES).items()},
     ("ai.onnx.preview", "FlexAttention"): expand,
     ("ai.onnx.preview.training", "Adagrad"): optimizers.adagrad,
     ("ai.onnx.preview.training", "Adam"): optimizers.adam,

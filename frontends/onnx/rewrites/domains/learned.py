@@ -36,7 +36,7 @@ def binarizer(node: Node) -> None:
 
 def scaler(node: Node) -> None:
     """Scaler: an offset off, times a scale."""
-    value = _float(node, node.input(0))
+    value = as_float(node, node.input(0))
     offset, scale = (node.constant(node.attribute(name, [default]), np.float32)
                      for name, default in (("offset", 0.0), ("scale", 1.0)))  # fmt: skip
     node.op("Mul", node.op("Sub", value, offset), scale, to=node.output(0))
@@ -44,7 +44,7 @@ def scaler(node: Node) -> None:
 
 def normalizer(node: Node) -> None:
     """Normalizer: rows over their largest number, or over the sum of their magnitudes or squares."""
-    value, norm = _float(node, node.input(0)), node.attribute("norm", "MAX")
+    value, norm = as_float(node, node.input(0)), node.attribute("norm", "MAX")
     kinds = {"MAX": "ReduceMax", "L1": "ReduceL1", "L2": "ReduceL2"}
     if norm not in kinds:
         raise RefusedError(f"its norm is '{norm}': MAX, L1 and L2 are what ONNX has")
@@ -65,6 +65,34 @@ def imputer(node: Node) -> None:
     )
     values = node.constant(others if len(others) > 1 else others[0], dtype)
     node.op("Where", missing, values, source, to=node.output(0))
+
+
+def one_hot_encoder(node: Node) -> None:
+    """OneHotEncoder: for each number, 1 at its place among the categories, and 0 elsewhere."""
+    categories = list(node.attribute("cats_int64s", []))
+    if not categories:
+        raise RefusedError("its categories are strings: only integers, cats_int64s, are available")
+    source = node.input(0)
+    source = source if node.dtype(source) == TensorProto.INT64 else node.cast(source, TensorProto.INT64)
+    same = node.op("Equal", node.op("Unsqueeze", source, node.ints(-1)), node.constant(categories, np.int64))
+    if not node.attribute("zeros", 1):
+        raise RefusedError("its attribute zeros is 0: a run would have to fail for a number that is no category")
+    node.cast(same, TensorProto.FLOAT, to=node.output(0))
+
+
+def feature_vectorizer(node: Node) -> None:
+    """FeatureVectorizer: rows one behind the other."""
+    sizes = node.attribute("inputdimensions", [])
+    if len(sizes) != len(node.proto.input):
+        raise RefusedError(f"it has {len(node.proto.input)} inputs, and {len(sizes)} inputdimensions: one for each")
+    parts = []
+    for name, size in zip(node.proto.input, sizes, strict=True):
+        value = as_float(node, name)
+        value = value if node.rank(name) > 1 else node.op("Unsqueeze", value, node.ints(0))
+        if (last := node.shape(name)[-1]) not in (None, size):
+            raise RefusedError(f"'{name}' has {last} numbers in a row, and its inputdimensions say {size}")
+        parts.append(value)
+    node.op("Concat", *parts, axis=1, to=node.output(0))
 
 
 def label_encoder(node: Node) -> None:
@@ -94,7 +122,7 @@ def linear_regressor(node: Node) -> None:
     targets = node.attribute("targets", 1)
     factors = np.array(node.attribute("coefficients", [0.0]), np.float32).reshape(targets, -1)
     start = node.attribute("intercepts", [])
-    product = node.op("MatMul", _float(node, node.input(0)), node.constant(factors.T, np.float32),
+    product = node.op("MatMul", as_float(node, node.input(0)), node.constant(factors.T, np.float32),
                       to="" if len(start) else node.output(0))  # fmt: skip
     if len(start):
         node.op("Add", product, node.constant(start, np.float32), to=node.output(0))
@@ -104,11 +132,11 @@ def linear_classifier(node: Node) -> None:
     """LinearClassifier."""
     rows = np.array(node.attribute("coefficients", []), np.float32)
     start = np.array(node.attribute("intercepts", []), np.float32)
-    labels = _labels(node, "ints")
+    labels = labels_of(node, "ints")
     count = len(start) or len(labels)
     if len(labels) != count and (count, len(labels)) != (1, 2):
         raise RefusedError(f"it has {len(labels)} labels for {count} intercepts: one for each is available")
-    product = node.op("MatMul", _float(node, node.input(0)), node.constant(rows.reshape(count, -1).T, np.float32))
+    product = node.op("MatMul", as_float(node, node.input(0)), node.constant(rows.reshape(count, -1).T, np.float32))
     scores = node.op("Add", product, node.constant(start, np.float32)) if len(start) else product
     if count == 1 and len(labels) == 2:
         _write_two_classes(node, scores, labels, 0.0, certain=True)
@@ -116,7 +144,7 @@ def linear_classifier(node: Node) -> None:
         _write_classes(node, scores, labels)
 
 
-def _labels(node: Node, kind: str) -> list[int]:
+def labels_of(node: Node, kind: str) -> list[int]:
     """The labels of classes. Raises RefusedError for texts, and if there are none."""
     if len(node.attribute("classlabels_strings", [])):
         raise RefusedError("its labels are strings: only integers are available, which stand for them by their place")
@@ -127,7 +155,7 @@ def _labels(node: Node, kind: str) -> list[int]:
 
 def _write_classes(node: Node, scores: str, labels: list[int]) -> None:
     """Emit the label of the largest score, and what post_transform makes of the scores."""
-    _transformed(node, scores, node.attribute("post_transform", "NONE"))
+    transformed(node, scores, node.attribute("post_transform", "NONE"))
     place = node.op("ArgMax", scores, axis=1, keepdims=0)
     node.op("Gather", node.constant(labels, np.int64), place, to=node.output(0))
 
@@ -141,7 +169,7 @@ def _write_two_classes(node: Node, score: str, labels: list[int], limit: float, 
     is_logistic = kind == "LOGISTIC"
     other = op("Sub", node.constant(1, np.float32), score) if certain and not is_logistic else op("Neg", score)
     both = op("Concat", other, score, axis=1)
-    _transformed(node, both, "NONE" if kind == "SOFTMAX" else kind)
+    transformed(node, both, "NONE" if kind == "SOFTMAX" else kind)
     _write_label_above(node, score, labels, limit)
 
 
@@ -150,7 +178,7 @@ def _write_label_above(node: Node, score: str, labels: list[int], limit: float) 
     node.op("Where", above, *(node.constant(label, np.int64) for label in reversed(labels)), to=node.output(0))
 
 
-def _transformed(node: Node, scores: str, kind: str) -> None:
+def transformed(node: Node, scores: str, kind: str) -> None:
     """Emit the scores of classes after a post_transform as the second output."""
     operators = {"NONE": "Identity", "LOGISTIC": "Sigmoid", "SOFTMAX": "Softmax"}
     if kind not in operators:
@@ -329,7 +357,7 @@ def tree_ensemble_regressor(node: Node) -> None:
 
 def tree_ensemble_classifier(node: Node) -> None:
     """TreeEnsembleClassifier. Of two classes, leaves may give the score of one only."""
-    labels, scores = _labels(node, "int64s"), node.fresh()
+    labels, scores = labels_of(node, "int64s"), node.fresh()
     used = set(node.attribute("class_ids", []))
     start = np.array(node.attribute("base_values", []), np.float32)
     if len(labels) != 2 or len(used) != 1:
@@ -348,7 +376,7 @@ def tree_ensemble_classifier(node: Node) -> None:
     if used == {0}:
         _write_two_classes(node, score, labels, limit, certain=certain)
     else:
-        _transformed(node, scores, node.attribute("post_transform", "NONE"))
+        transformed(node, scores, node.attribute("post_transform", "NONE"))
         _write_label_above(node, score, labels, limit)
 
 
@@ -392,7 +420,8 @@ def _older_trees(node: Node, what: str, count: int) -> _Trees:
     )
 
 
-def _float(node: Node, name: str) -> str:
+def as_float(node: Node, name: str) -> str:
+    """The name of a value in float32."""
     return name if node.dtype(name) == TensorProto.FLOAT else node.cast(name, TensorProto.FLOAT)
 
 
@@ -400,10 +429,12 @@ RULES = {
     "ArrayFeatureExtractor": extract,
     "Binarizer": binarizer,
     "Imputer": imputer,
+    "FeatureVectorizer": feature_vectorizer,
     "LabelEncoder": label_encoder,
     "LinearClassifier": linear_classifier,
     "LinearRegressor": linear_regressor,
     "Normalizer": normalizer,
+    "OneHotEncoder": one_hot_encoder,
     "Scaler": scaler,
     "TreeEnsemble": tree_ensemble,
     "TreeEnsembleClassifier": tree_ensemble_classifier,
