@@ -32,8 +32,9 @@ class Argument:
     """A tensor that enters or leaves the program.
 
     dtype: the name of its numpy type. shape: its sizes, -1 for a dynamic one. symbols: the names of its sizes, "" for
-    one that is static or has no name. Sizes of the same name are equal in every run, and dynamic sizes are at least 1:
-    the compiled code relies on both, and the program checks both when it is called.
+    one that is static or has no name. Sizes of the same name are equal in every run, and dynamic sizes are inside of
+    their `ranges`, 0 or more without one: the compiled code relies on both, and the program checks both when it is
+    called.
     """
 
     name: str

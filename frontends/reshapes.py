@@ -98,8 +98,18 @@ def _sizes(value: ir.Value, listed: Sequence[ir.Value]) -> list[ir.Value]:
     empty = arith.CmpIOp(arith.CmpIPredicate.eq, known, zero).result
     inferred = arith.DivSIOp(_elements(value), arith.SelectOp(empty, one, known).result).result
     for n in unknown:
-        sizes[n] = arith.SelectOp(absent[n], inferred, sizes[n]).result
+        found = arith.SelectOp(empty, _flattened(value, n, len(sizes)), inferred).result
+        sizes[n] = arith.SelectOp(absent[n], found, sizes[n]).result
     return sizes
+
+
+def _flattened(value: ir.Value, n: int, rank: int) -> ir.Value:
+    """The size n of a reshape to `rank` dimensions that flattens some to it and keeps the others.
+
+    Of a tensor without elements, -1 may be anything: this is what a model that flattens relies on.
+    """
+    more = ir.RankedTensorType(value.type).rank - rank
+    return _elements(value, range(n, n + more + 1) if more >= 0 else None)
 
 
 def _check_one_is_absent(sizes: Sequence[ir.Value], absent: Sequence[ir.Value]) -> None:
@@ -121,9 +131,10 @@ def _is_size(value: ir.Value) -> bool:
     return str(maker.name) in ("torch.aten.size.int", "torch.aten.sym_size.int", "torch.aten.numel")
 
 
-def _elements(value: ir.Value) -> ir.Value:
+def _elements(value: ir.Value, dims: Sequence[int] | None = None) -> ir.Value:
+    """The number of elements of a tensor, or of some of its dimensions."""
     count = arith.ConstantOp(_i64(), 1).result
-    for n in range(ir.RankedTensorType(value.type).rank):
+    for n in range(ir.RankedTensorType(value.type).rank) if dims is None else dims:
         size = tensor.DimOp(value, arith.ConstantOp(ir.IndexType.get(), n).result).result
         count = arith.MulIOp(count, arith.IndexCastOp(_i64(), size).result).result
     return count

@@ -327,10 +327,11 @@ def _inputs_of(program: ExportedProgram) -> list[InputSpec]:
 def _ranges(program: ExportedProgram, symbols: Mapping[str, str]) -> dict[str, tuple[int, int]]:
     """Return the limits of the free sizes, as given by the user or derived by torch from the module's code."""
     limits = {
-        symbols.get(str(symbol), str(symbol)): (int(max(1, r.lower)), int(min(MAX_SIZE, r.upper)))
+        symbols.get(str(symbol), str(symbol)): (int(max(0, r.lower)), int(min(MAX_SIZE, r.upper)))
         for symbol, r in program.range_constraints.items()
     }
-    return {name: (low, high) for name, (low, high) in limits.items() if (low, high) != (1, MAX_SIZE)}
+    # From 2 without an end: torch has taken a size for neither 0 nor 1 while it traced, and takes both when it runs.
+    return {name: found for name, found in limits.items() if found not in ((0, MAX_SIZE), (2, MAX_SIZE))}
 
 
 def _check_weights(program: ExportedProgram, name: str) -> None:

@@ -1,5 +1,7 @@
 """Integer arithmetic that is defined for every operand: a divisor of zero ends the run, nothing else does.
 
+A divisor that is a product of sizes counts as 1 where it is 0: it places elements of a tensor that has none.
+
 The smallest number divided by -1 wraps: the quotient is the dividend, and the remainder 0. A shift by the width of its
 type or more shifts every bit out, as in numpy and PyTorch; a negative count is a huge one. A float that an integer of
 32 or 64 bits cannot hold, NaN too, becomes its smallest number, as on x86; a shorter integer takes the low bits of what
@@ -16,6 +18,7 @@ from numc.passes import linalg
 DIVISIONS = ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.floordivsi", "arith.ceildivsi")
 CASTS = ("arith.fptosi", "arith.fptoui")
 SHIFTS = ("arith.shli", "arith.shrui", "arith.shrsi")
+_OF_SIZES = {f"arith.{name}" for name in ("index_cast", "addi", "subi", "muli", "cmpi", "select", "maxsi", "minsi")}
 DIVISION = "an integer is divided by zero"
 
 
@@ -29,7 +32,12 @@ def check_division(op: ir.Operation) -> None:
     with ir.InsertionPoint(op):
         if known != -1:
             zero = arith.ConstantOp(kind, 0).result
-            cf.AssertOp(arith.CmpIOp(arith.CmpIPredicate.ne, divisor, zero).result, DIVISION)
+            fits = arith.CmpIOp(arith.CmpIPredicate.ne, divisor, zero).result
+            if known is None and _is_of_sizes(divisor):
+                divisor = arith.SelectOp(fits, divisor, arith.ConstantOp(kind, 1).result).result
+                op.operands[1] = divisor
+            else:
+                cf.AssertOp(fits, DIVISION)
         if op.name in ("arith.divui", "arith.remui"):
             return
         width = 64 if isinstance(kind, ir.IndexType) else ir.IntegerType(kind).width
@@ -40,6 +48,20 @@ def check_division(op: ir.Operation) -> None:
         ).result
         # By 1 the quotient is the dividend, and the remainder 0.
         op.operands[1] = arith.SelectOp(wraps, arith.ConstantOp(kind, 1).result, divisor).result
+
+
+def _is_of_sizes(value: ir.Value) -> bool:
+    """Whether an integer follows from sizes alone. It is 0 where a tensor has no elements, and so nothing to place."""
+    seen, left = {value}, [value]
+    while left:
+        op = linalg.maker(left.pop())
+        if op is not None and op.name in ("tensor.dim", "arith.constant"):
+            continue
+        if op is None or op.name not in _OF_SIZES:
+            return False
+        left += [operand for operand in op.operands if operand not in seen]
+        seen.update(op.operands)
+    return True
 
 
 def define_shift(op: ir.Operation) -> None:

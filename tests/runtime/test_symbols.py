@@ -41,7 +41,8 @@ def c_error(program: Program, *arrays: np.ndarray) -> tuple[int, str]:
     ("a", "b", "text"),
     [
         ((3, 2), (2, 2), "input 'b': size 'batch' is 2, but input 'a' has 3: want the same in both"),
-        ((0, 2), (0, 2), "input 'a': size 'batch' is 0, want at least 1"),
+        ((3, 0), (3, 0), "input 'a': size 'width' is 0, want 2 to 4"),
+        ((0, 2), (2, 2), "input 'b': size 'batch' is 2, but input 'a' has 0: want the same in both"),
         ((3, 2), (3, 3), "input 'b': size 'width' is 3, but input 'a' has 2: want the same in both"),
         ((3, 1), (3, 1), "input 'a': size 'width' is 1, want 2 to 4"),
         ((3, 4), (3, 5), "input 'b': size 'width' is 5, want 2 to 4"),
@@ -57,6 +58,11 @@ def test_sizes_of_one_name_must_agree_and_fit(program, tmp_path, a, b, text):
             each(*arrays)
         assert str(caught.value) == text
         assert c_error(each, *arrays) == (-1, text)
+
+
+def test_a_size_may_be_zero(program):
+    nothing = np.ones((0, 2), np.float32)
+    assert program(nothing, nothing).shape == (0, 2)
 
 
 @pytest.mark.parametrize("place", [(1, 0), (0, 2)])

@@ -40,7 +40,8 @@ def space_to_depth(node: Node) -> None:
         size // block if isinstance(size, int) else node.op("Div", size, node.ints(block)) for size in large
     )
     apart = node.reshape(node.input(0), [batch, channels, height, block, width, block])
-    node.reshape(node.transpose(apart, 0, 3, 5, 1, 2, 4), [batch, -1, height, width], to=node.output(0))
+    deep = channels * block**2 if isinstance(channels, int) else node.product(channels, block**2)
+    node.reshape(node.transpose(apart, 0, 3, 5, 1, 2, 4), [batch, deep, height, width], to=node.output(0))
 
 
 def split(node: Node) -> None:

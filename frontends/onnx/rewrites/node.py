@@ -197,7 +197,8 @@ class Node:
 
     def reshape(self, value: str, sizes: Sizes, to: str = "") -> str:
         """Emit the same elements in another shape."""
-        return self.op("Reshape", value, self.list_of(sizes), to=to, allowzero=1 if 0 in sizes else None)
+        zero = 0 in sizes or not all(isinstance(size, int) for size in sizes)  # a free one may be 0
+        return self.op("Reshape", value, self.list_of(sizes), to=to, allowzero=1 if zero else None)
 
     def transpose(self, value: str, *order: int, to: str = "") -> str:
         """Emit a value with other order of dimensions."""
