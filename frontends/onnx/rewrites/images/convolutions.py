@@ -9,7 +9,7 @@ from numc.frontends.onnx.rewrites.images.windows import Windows, fixed_image, wi
 from numc.frontends.onnx.rewrites.node import END, Node, RefusedError
 
 _MAX_GROUPS = 64
-"""The largest number of groups of a transposed convolution."""
+"""The largest number of groups that become convolutions of their own."""
 
 
 def convolution(node: Node) -> None:
@@ -24,7 +24,26 @@ def convolution(node: Node) -> None:
             f"its windows reach over {windows.extents} elements, and '{node.input(0)}' has an image of {image}: "
             "no window fits into it and its padding"
         )
-    pad_free_image(node, windows, 0)
+    groups, channels = node.attribute("group", 1), node.shape(node.input(0))[1]
+    if windows.rank == 3 and 1 < groups <= _MAX_GROUPS and channels is not None:
+        _convolve_groups(node, groups, channels)
+    else:
+        pad_free_image(node, windows, 0)
+
+
+def _convolve_groups(node: Node, groups: int, channels: int) -> None:
+    """Emit one convolution for each group: torch-mlir has none of groups in three dimensions."""
+    outputs, parts = node.shape(node.input(1))[0], []
+    assert outputs is not None  # `convolved` knows the weight
+    for group in range(groups):
+        image = node.cut(node.input(0), 1, group * channels // groups, (group + 1) * channels // groups)
+        own = group * outputs // groups, (group + 1) * outputs // groups
+        others = [node.cut(name, 0, *own) for name in node.proto.input[1:] if name]
+        copy = node.copy(group=None)
+        copy.input[:] = [image, *others]
+        copy.output[:] = [node.fresh()]
+        parts.append(copy.output[0])
+    node.op("Concat", *parts, axis=1, to=node.output(0))
 
 
 def convolved(node: Node, bias: str = "", *, transposed: bool = False) -> Windows | None:
