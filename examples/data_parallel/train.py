@@ -8,6 +8,7 @@ of the first in fp32, so one process and two give the same bits of the weights, 
 from __future__ import annotations
 
 import argparse
+import datetime
 import hashlib
 from pathlib import Path
 
@@ -28,8 +29,10 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--arithmetic", default="mp", help="a preset or an operator")
     options.add_argument("--steps", type=int, default=20)
+    options.add_argument("--patience", type=float, default=300, help="seconds that a process waits for the others")
     chosen = options.parse_args()
-    dist.init_process_group("gloo")
+    # A process that waits longer for the others ends with an error that names the operation; gloo waits for 30 minutes.
+    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=chosen.patience))
     rank, processes = dist.get_rank(), dist.get_world_size()
     if PARTS % processes:
         raise SystemExit(f"{processes} processes: want one or {PARTS}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+import warnings
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
@@ -12,6 +13,8 @@ from typing import Any, Generic, TypeVar
 from numc.runtime.library import default_threads
 
 _T = TypeVar("_T")
+#: Seconds after which who waits for a result says so.
+PATIENCE = 60.0
 
 
 class Ahead(Generic[_T]):
@@ -33,7 +36,10 @@ class Ahead(Generic[_T]):
         if self._process != os.getpid():
             return self._make()
         self.run()
-        self._done.wait()
+        if not self._done.wait(PATIENCE):
+            what = f"has waited {PATIENCE:g} s for a program that another thread of this process compiles"
+            warnings.warn(f"numc: {what}, and waits on", stacklevel=2)
+            self._done.wait()
         if self._error is not None:
             raise self._error
         return self._found

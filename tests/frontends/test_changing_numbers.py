@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ torch = pytest.importorskip("torch")
 
 import numc  # noqa: E402
 from numc.compiler.support.errors import NumcError  # noqa: E402
+from numc.frontends.training import ahead  # noqa: E402
 
 X = torch.ones(3)
 
@@ -170,3 +172,20 @@ def test_another_backend_is_not_watched() -> None:
 def test_strict_is_true_or_false() -> None:
     with pytest.raises(NumcError, match="^strict: got str, want True or False$"):
         numc.backend("fp32", strict="yes")  # type: ignore[arg-type]
+
+
+def test_who_waits_long_for_a_program_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "PATIENCE", 0.01)
+    begun, told = threading.Event(), threading.Event()
+
+    def make() -> int:
+        begun.set()
+        told.wait(60)
+        return 3
+
+    work = ahead.Ahead(make)
+    threading.Thread(target=work.run).start()
+    begun.wait(60)
+    threading.Timer(0.2, told.set).start()
+    with pytest.warns(UserWarning, match="^numc: has waited 0.01 s for a program that another thread of this process"):
+        assert work.result() == 3
