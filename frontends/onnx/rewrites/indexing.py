@@ -6,15 +6,46 @@ from collections.abc import Sequence
 
 import numpy as np
 import onnx
+from onnx import TensorProto
 
 from numc.frontends.onnx.rewrites.node import END, Node, RefusedError
 
 
 def extreme(node: Node) -> None:
-    """ArgMax, ArgMin: torch-mlir counts from the end of another dimension where the size is free."""
-    shape = node.known_shape(node.input(0))
-    if node.attribute("select_last_index", 0) and (shape is None or shape[node.axis(len(shape), 0)] is None):
-        raise RefusedError("select_last_index is available along dimensions of fixed size only")
+    """ArgMax, ArgMin: NaN comes before all others; of a last index torch-mlir counts from the end of another size."""
+    source, operator = node.input(0), node.proto.op_type
+    axis, keeps = node.attribute("axis", 0), node.attribute("keepdims", 1)
+    if not node.attribute("select_last_index", 0):
+        if node.is_float(source):
+            _place(node, source, operator, axis, keeps, to=node.output(0))
+        return
+    turned = node.op("Slice", source, node.ints(-1), node.ints(-END), node.ints(axis), node.ints(-1))
+    place = _place(node, turned, operator, axis, keeps)
+    size = node.size(source, axis)
+    last = node.constant(size - 1, np.int64) if isinstance(size, int) else ""
+    if isinstance(size, str):
+        last = node.op("Sub", node.op("Squeeze", size, node.ints(0)), node.constant(1, np.int64))
+    node.op("Sub", last, place, to=node.output(0))
+
+
+def _place(node: Node, value: str, operator: str, axis: int, keeps: int, to: str = "") -> str:
+    """Emit the place of the first extreme element, or of the first NaN, of a value of the type of the first input."""
+    if node.is_float(node.input(0)):
+        reduction = {"ArgMax": "ReduceMax", "ArgMin": "ReduceMin"}[operator]
+        hit = node.op("Equal", value, node.op(reduction, value, node.ints(axis)))
+        hit = node.op("Or", hit, node.op("IsNaN", value))
+        value, operator = node.cast(hit, TensorProto.INT32), "ArgMax"
+    return node.op(operator, value, axis=axis, keepdims=keeps, to=to)
+
+
+def hardmax(node: Node) -> None:
+    """Hardmax: where ArgMax is, also if that is NaN."""
+    source = node.input(0)
+    rank = node.rank(source)
+    axis = node.axis(rank, -1)
+    places = node.reshape(node.steps(node.size(source, axis)), [-1, *[1] * (rank - 1 - axis)])
+    here = node.op("Equal", _place(node, source, "ArgMax", axis, 1), places)
+    node.cast(here, node.dtype(source) or TensorProto.FLOAT, to=node.output(0))
 
 
 def depth_to_space(node: Node) -> None:

@@ -110,6 +110,7 @@ RULES: Rules = {
     ("", "GatherND"): indexing.gather_nd,
     ("", "Gemm"): linear.gemm,
     ("", "GridSample"): resize.grid_sample,
+    ("", "Hardmax"): indexing.hardmax,
     ("", "InstanceNormalization"): elementwise.instance_normalization,
     ("", "LRN"): elementwise.local_response,
     ("", "LSTM"): recurrent.recurrent,
