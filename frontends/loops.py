@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, cf, func, scf, tensor
+from torch_mlir.dialects import arith, cf, func, math, scf, tensor
 
 from numc.frontends.boxes import non_max_suppression
 from numc.frontends.reshapes import builtin_type, create
@@ -211,6 +211,11 @@ def _bit_cast(operands: Sequence[ir.Value], _: Sequence[int], kind: ir.Type) -> 
     return elementwise(lambda x: arith.BitcastOp(element, x).result, operands, element)
 
 
+def _erfc(operands: Sequence[ir.Value], _: Sequence[int], kind: ir.Type) -> ir.Value:
+    """The complementary error function of floats."""
+    return elementwise(lambda x: math.ErfcOp(x).result, operands, ir.RankedTensorType(kind).element_type)
+
+
 def _places(operands: Sequence[ir.Value], _: Sequence[int], kind: ir.Type) -> ir.Value:
     """The places where a mask is true, in ascending order."""
     (mask,) = operands
@@ -279,6 +284,7 @@ def _require(operands: Sequence[ir.Value], _: Sequence[int], __: ir.Type) -> ir.
 
 _MADE = {
     "bit_cast": _bit_cast,
+    "erfc": _erfc,
     "require": _require,
     "size_of": _size_of,
     "repeats": _repeats,

@@ -10,6 +10,7 @@ import torch.fx
 _library = torch.library.Library("numc", "DEF")
 _library.define("put_along(Tensor value, int dim, Tensor index, Tensor new, int how) -> Tensor")
 _library.define("bit_cast(Tensor value) -> Tensor")
+_library.define("erfc(Tensor value) -> Tensor")
 _library.define("order(Tensor keys, int count) -> Tensor")
 _library.define("places(Tensor mask) -> Tensor")
 _library.define("repeats(Tensor counts) -> Tensor")
@@ -80,6 +81,8 @@ _library.impl("put_along", _put_along, "CPU")
 _library.impl("put_along", lambda value, *_: torch.empty_like(value), "Meta")
 _library.impl("bit_cast", lambda value: value.view(_integer(value)), "CPU")
 _library.impl("bit_cast", lambda value: torch.empty_like(value, dtype=_integer(value)), "Meta")
+_library.impl("erfc", torch.special.erfc, "CPU")
+_library.impl("erfc", torch.empty_like, "Meta")
 _library.impl("order", _order, "CPU")
 _library.impl("order", _order_shape, "Meta")
 _library.impl("places", lambda mask: mask.nonzero().squeeze(1), "CPU")
@@ -92,6 +95,8 @@ _library.impl("grouped_mm", _grouped_mm, "CPU")
 _library.impl("grouped_mm", lambda left, *others: left.new_empty(_grouped_shape(left, *others)), "Meta")
 
 bits = torch.ops.numc.bit_cast.default
+erfc = torch.ops.numc.erfc.default
+"""aten.erfc of float32 and float64, as one function: aten.erfc itself, torch-mlir writes as 1 - erf."""
 put_along = torch.ops.numc.put_along.default
 grouped_mm = torch.ops.numc.grouped_mm.default
 order = torch.ops.numc.order.default

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from numc.frontends.pytorch import operators
 from numc.frontends.pytorch.operators import bits
 
 aten = torch.ops.aten
@@ -91,13 +92,9 @@ _ERFC = (
 
 
 def erfc(value: torch.Tensor) -> torch.Tensor:
-    """aten.erfc of float32, also where 1 - erf has no digits."""
-    if value.dtype == torch.float64:
-        return NotImplemented
+    """aten.erfc, also where 1 - erf has no digits."""
     value = _float32(value)
-    factor, exponent = _erfc_parts(value.abs())
-    tail = factor * (exponent - value * value).exp()
-    return torch.where(value < 0, 2 - tail, tail)
+    return operators.erfc(value) if value.dtype in (torch.float32, torch.float64) else NotImplemented
 
 
 def erfcx(value: torch.Tensor) -> torch.Tensor:
