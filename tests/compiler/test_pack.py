@@ -186,3 +186,18 @@ def test_no_value_crosses_a_word() -> None:
     ):
         with pytest.raises(numc.NumcError, match=f"^align: {message}$"):
             numc.pack(x, to, align=align)
+
+
+@pytest.mark.parametrize("to", ["bf16x2", "bf16x3"])
+def test_parts_are_those_of_the_rounded_value(to: str) -> None:
+    """So a part that is zero behind another has no sign."""
+    bits = np.random.default_rng(0).integers(0, 2**32, 5000, dtype=np.uint64).astype(np.uint32)
+    special = np.array([0, 0x80000000, 0xBF800000, 0x3F808008, 0xBF808008], np.uint32)
+    x = np.concatenate([special, bits]).view(np.float32)
+    rounded = numc.round(x, to)
+    packed = numc.pack(x, to)
+    assert packed.data == numc.pack(rounded, to).data
+    same = numc.unpack(packed).view(np.uint32) == rounded.view(np.uint32)
+    assert (same | np.isnan(rounded)).all()
+    beyond = np.array([0x7F7F7FFF, 0xFF7F7FFF], np.uint32).view(np.float32)  # a part is half an ulp above the largest
+    assert np.array_equal(numc.unpack(numc.pack(beyond, to)), numc.round(beyond, to))
