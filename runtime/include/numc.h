@@ -7,6 +7,9 @@
  *
  * Functions that can fail take `char **error`, which may be NULL. On failure *error is set to a text of one line, which
  * the caller releases with numc_string_free(). On success *error is left unchanged.
+ *
+ * NULL in place of a program, of another thing or of an array that is needed is an error, too: functions that cannot fail
+ * do nothing, and return NULL or -1. What generated code calls, at the end, is not checked.
  */
 #ifndef NUMC_H
 #define NUMC_H

@@ -6,15 +6,13 @@
 // back, until it and the bytes in use together exceed the most that was ever in use by no more than a 32nd.
 #include "execution/alloc.hpp"
 
-#include <pthread.h>
-
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
 #include <new>
 
 #include "numc.h"
 #include "execution/check.hpp"
+#include "execution/mutex.hpp"
 #include "execution/pieces.hpp"
 #include "execution/run.hpp"
 
@@ -88,7 +86,7 @@ struct SmallCache {
 thread_local SmallCache small_cache;
 
 struct LargeCache {
-  std::mutex mutex;
+  Mutex mutex;
   Pieces pieces;
   uint64_t used = 0, most = 0;  // in use, and the most that was ever in use
 
@@ -126,12 +124,8 @@ struct LargeCache {
 };
 
 LargeCache &large_cache() {
-  static LargeCache *const cache = [] {
-    static LargeCache *const made = new LargeCache;
-    pthread_atfork([] { made->mutex.lock(); }, [] { made->mutex.unlock(); }, [] { made->mutex.unlock(); });
-    return made;
-  }();
-  return *cache;
+  static LargeCache *const made = new LargeCache;
+  return *made;
 }
 
 // The caller holds the mutex.
@@ -202,7 +196,7 @@ bool release_from_run(Run &run, void *allocated) {
       return true;
     }
   auto &cache = large_cache();
-  std::lock_guard<std::mutex> lock(cache.mutex);
+  const Lock lock(cache.mutex);
   for (Block *block = run.blocks; block != nullptr; block = block->next)
     if (data_of(block) == allocated) {
       disown(block);
@@ -214,7 +208,7 @@ bool release_from_run(Run &run, void *allocated) {
 void release_all(Run &run) {
   if (checking()) return checked_release_all(run);
   while (run.small != nullptr) delist(run.small);
-  std::lock_guard<std::mutex> lock(large_cache().mutex);
+  const Lock lock(large_cache().mutex);
   while (run.blocks != nullptr) disown(run.blocks);
 }
 
@@ -222,7 +216,7 @@ void free_run(Run &run) {
   if (checking()) return checked_free_run(run);
   free_small(run.small);
   auto &cache = large_cache();
-  std::lock_guard<std::mutex> lock(cache.mutex);
+  const Lock lock(cache.mutex);
   while (Block *const block = run.blocks) {
     disown(block);
     cache.give(block);
@@ -254,7 +248,7 @@ void *numc_alloc(size_t size) {
     return data_of(block);
   }
   auto &cache = large_cache();
-  std::lock_guard<std::mutex> lock(cache.mutex);
+  const Lock lock(cache.mutex);
   if (current_run != nullptr && cache.used + capacity > current_run->memory) return nullptr;
   Block *const block = cache.take(capacity);
   if (block == nullptr) return nullptr;
@@ -283,7 +277,7 @@ void numc_free(void *pointer) {
     return;
   }
   auto &cache = large_cache();
-  std::lock_guard<std::mutex> lock(cache.mutex);
+  const Lock lock(cache.mutex);
   disown(block);
   cache.give(block);
 }
@@ -291,7 +285,7 @@ void numc_free(void *pointer) {
 void numc_trim(void) {
   small_cache.clear();
   auto &cache = large_cache();
-  std::lock_guard<std::mutex> lock(cache.mutex);
+  const Lock lock(cache.mutex);
   cache.pieces.shrink(0);
 }
 }

@@ -1,5 +1,7 @@
 #include "execution/check.hpp"
 
+#include "execution/mutex.hpp"
+
 #include <dlfcn.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -12,7 +14,6 @@
 #include <cstring>
 #include <deque>
 #include <map>
-#include <mutex>
 
 #include "error.hpp"
 #include "execution/run.hpp"
@@ -40,7 +41,7 @@ struct Freed {
 };
 
 struct Memory {
-  std::mutex mutex;
+  Mutex mutex;
   uint64_t used = 0;  // bytes of the live regions
   Regions live;
   std::deque<Freed> freed;
@@ -53,11 +54,11 @@ Memory &memory() {
 }
 
 char fault[256];
-std::mutex fault_mutex;
+Mutex &fault_mutex = *new Mutex;
 
 // Keeps the first fault until somebody takes it.
 __attribute__((format(printf, 1, 2))) void note(const char *format, ...) {
-  std::lock_guard<std::mutex> lock(fault_mutex);
+  const Lock lock(fault_mutex);
   if (*fault != '\0') return;
   va_list values;
   va_start(values, format);
@@ -110,7 +111,7 @@ bool holds(const Region &region, const char *address) {
 // Notes the access if `address` belongs to a buffer, or to one that was freed.
 bool describe(const char *address, bool writes) {
   Memory &m = memory();
-  std::lock_guard<std::mutex> lock(m.mutex);
+  const Lock lock(m.mutex);
   const char *const does = writes ? "writes" : "reads";
   for (const auto &[buffer, region] : m.live) {
     if (!holds(region, address)) continue;
@@ -180,7 +181,7 @@ void *checked_alloc(size_t size, Layout layout, size_t alignment) {
   Memory &m = memory();
   const size_t room = size == 0 ? kPage : (size + kPage - 1) / kPage * kPage, whole = room + 2 * kPage;
   {
-    std::lock_guard<std::mutex> lock(m.mutex);
+    const Lock lock(m.mutex);
     if (current_run != nullptr && m.used + whole > current_run->memory) return nullptr;
   }
   void *const mapped = mmap(nullptr, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -193,7 +194,7 @@ void *checked_alloc(size_t size, Layout layout, size_t alignment) {
   fill(begin, end, layout);
   char *const buffer =
       layout == Layout::kEndsAtGuard ? end - (size + alignment - 1) / alignment * alignment : begin;
-  std::lock_guard<std::mutex> lock(m.mutex);
+  const Lock lock(m.mutex);
   m.used += whole;
   m.live[buffer] = Region{base, whole, size, layout, current_run};
   return buffer;
@@ -203,7 +204,7 @@ bool checked_free(void *buffer) {
   bool good = true;
   {
     Memory &m = memory();
-    std::lock_guard<std::mutex> lock(m.mutex);
+    const Lock lock(m.mutex);
     const auto at = m.live.find(static_cast<char *>(buffer));
     if (at == m.live.end()) return false;
     if (current_escape != nullptr) good = inspect(at->first, at->second);
@@ -215,14 +216,14 @@ bool checked_free(void *buffer) {
 
 void forbid_writes(void *buffer) {
   Memory &m = memory();
-  std::lock_guard<std::mutex> lock(m.mutex);
+  const Lock lock(m.mutex);
   const Region &region = m.live.at(static_cast<char *>(buffer));
   mprotect(region.base + kPage, region.size - 2 * kPage, PROT_READ);
 }
 
 bool all_untouched() {
   Memory &m = memory();
-  std::lock_guard<std::mutex> lock(m.mutex);
+  const Lock lock(m.mutex);
   bool good = true;
   for (const auto &[buffer, region] : m.live) good &= inspect(buffer, region);
   return good;
@@ -230,7 +231,7 @@ bool all_untouched() {
 
 bool checked_release(Run &run, void *buffer) {
   Memory &m = memory();
-  std::lock_guard<std::mutex> lock(m.mutex);
+  const Lock lock(m.mutex);
   const auto at = m.live.find(static_cast<char *>(buffer));
   if (at == m.live.end() || at->second.run != &run) return false;
   at->second.run = nullptr;
@@ -239,14 +240,14 @@ bool checked_release(Run &run, void *buffer) {
 
 void checked_release_all(Run &run) {
   Memory &m = memory();
-  std::lock_guard<std::mutex> lock(m.mutex);
+  const Lock lock(m.mutex);
   for (auto &[buffer, region] : m.live)
     if (region.run == &run) region.run = nullptr;
 }
 
 void checked_free_run(Run &run) {
   Memory &m = memory();
-  std::lock_guard<std::mutex> lock(m.mutex);
+  const Lock lock(m.mutex);
   for (auto at = m.live.begin(); at != m.live.end();) {
     const auto next = std::next(at);
     if (at->second.run == &run) forget(m, at);
@@ -268,7 +269,7 @@ void catch_faults() {
 }
 
 std::string take_fault() {
-  std::lock_guard<std::mutex> lock(fault_mutex);
+  const Lock lock(fault_mutex);
   std::string text = *fault == '\0' ? "a fault" : fault;
   *fault = '\0';
   return text + " (found by NUMC_CHECK)";

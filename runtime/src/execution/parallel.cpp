@@ -5,6 +5,7 @@
 #include "execution/check.hpp"
 #include "execution/pool.hpp"
 #include "execution/run.hpp"
+#include "execution/thread_exit.hpp"
 
 namespace numc {
 namespace {
@@ -16,7 +17,18 @@ void observe(Run *run, int64_t id, void *context, int32_t phase) {
   _mm_setcsr(kDefaultMxcsr);
   current_run = nullptr;
   current_escape = nullptr;
-  run->observer(run->observer_user, id, context, phase);
+  struct Call {
+    Run *run;
+    int64_t id;
+    void *context;
+    int32_t phase;
+  } call{run, id, context, phase};
+  call_to_the_end(
+      [](void *given) {
+        const Call &now = *static_cast<const Call *>(given);
+        now.run->observer(now.run->observer_user, now.id, now.context, now.phase);
+      },
+      &call);
   current_run = run;
   current_escape = escape;
   _mm_setcsr(mxcsr);

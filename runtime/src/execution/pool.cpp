@@ -231,18 +231,13 @@ namespace {
 
 // The pool is never destroyed, because workers outlive static destructors. A child of fork has no workers and starts a
 // new pool.
-std::atomic<Pool *> the_pool{nullptr};
+std::atomic<Pool *> the_pool{new Pool};
+
+// When the library is loaded: a fork while another thread did it would leave it half done.
+[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] { the_pool.store(new Pool); });
 
 }  // namespace
 
-Pool &pool() {
-  static const bool registered = [] {
-    the_pool.store(new Pool);
-    pthread_atfork(nullptr, nullptr, [] { the_pool.store(new Pool); });
-    return true;
-  }();
-  (void)registered;
-  return *the_pool.load();
-}
+Pool &pool() { return *the_pool.load(); }
 
 }  // namespace numc

@@ -75,7 +75,7 @@ void numc_profile::helped(int32_t thread, int64_t begin, int64_t end) {
 }
 
 void numc_profile::keep(const numc_span &span) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const numc::Lock lock(mutex_);
   try {
     spans_.push_back(span);
   } catch (const std::bad_alloc &) {
@@ -88,8 +88,8 @@ extern "C" {
 numc_profile *numc_profile_new(void) { return new (std::nothrow) numc_profile; }
 
 const numc_span *numc_profile_spans(const numc_profile *profile, size_t *count) {
-  *count = profile->spans().size();
-  return profile->spans().data();
+  if (count != nullptr) *count = profile != nullptr ? profile->spans().size() : 0;
+  return profile != nullptr ? profile->spans().data() : nullptr;
 }
 
 void numc_profile_free(numc_profile *profile) { delete profile; }

@@ -5,9 +5,9 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
+#include "execution/mutex.hpp"
 #include "numc.h"
 
 namespace numc {
@@ -38,7 +38,7 @@ struct numc_profile {
  private:
   void keep(const numc_span &span);
 
-  std::mutex mutex_;  // guards spans_ and lost_ while threads help
+  numc::Mutex mutex_;  // guards spans_ and lost_ while threads help
   std::vector<numc_span> spans_;
   numc_span open_{};
   size_t first_ = 0;                     // the span of the run that is recorded

@@ -78,8 +78,14 @@ int threads_of(Run &run) {
   return run.threads;
 }
 
+namespace {
+
+// Counted when the library is loaded: what a function counts at its first call, a fork may leave half done.
+const double machine = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+
+}  // namespace
+
 uint64_t resolve_memory() {
-  static const double machine = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   const char *text = std::getenv("NUMC_MEMORY");
   if (text == nullptr || *text == '\0') return static_cast<uint64_t>(machine);
   char *end = nullptr;

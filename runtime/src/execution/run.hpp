@@ -5,12 +5,12 @@
 #include <csetjmp>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <vector>
 
 #include "numc.h"
 #include "execution/check.hpp"
+#include "execution/mutex.hpp"
 #include "execution/rows.hpp"
 
 namespace numc {
@@ -31,7 +31,7 @@ class ConvertedWeights {
     int64_t widths = 0;
     Copy copy;
   };
-  std::mutex mutex_;
+  Mutex mutex_;
   std::unordered_map<const float *, Entry> entries_;
 };
 

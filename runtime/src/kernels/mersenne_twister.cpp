@@ -99,6 +99,7 @@ int64_t draw_fast(Draws &draws, int64_t next, int64_t limit, T *out, int64_t n) 
 }  // namespace
 
 extern "C" int32_t numc_bernoulli(void *state, double p, int32_t dtype, void *out, int64_t n) {
+  if (state == nullptr || (out == nullptr && n > 0)) return NUMC_BAD_INPUT;
   State s;
   std::memcpy(&s, state, sizeof s);
   // The state before the first output is that behind the last output of words that nobody needs.

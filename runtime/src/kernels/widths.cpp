@@ -15,13 +15,13 @@
 namespace numc {
 
 ConvertedWeights::Copy ConvertedWeights::find(const float *weight, int64_t widths) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const Lock lock(mutex_);
   const auto found = entries_.find(weight);
   return found != entries_.end() && found->second.widths == widths ? found->second.copy : nullptr;
 }
 
 void ConvertedWeights::keep(const float *weight, int64_t widths, Copy copy) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const Lock lock(mutex_);
   entries_[weight] = {widths, std::move(copy)};
 }
 

@@ -4,7 +4,8 @@
 
 #include <cstddef>
 #include <cstring>
-#include <mutex>
+
+#include "execution/mutex.hpp"
 
 // gdb looks these names and types up: they are its interface. It stops in __jit_debug_register_code and then reads the
 // descriptor. Other compilers in this process have their own, so ours are never bound to those.
@@ -34,8 +35,8 @@ namespace {
 
 enum Action : uint32_t { kNothing, kRegister, kUnregister };
 
-std::mutex &mutex() {
-  static auto *const made = new std::mutex;
+Mutex &mutex() {
+  static auto *const made = new Mutex;
   return *made;
 }
 
@@ -61,7 +62,7 @@ DebuggedObject::DebuggedObject(const Relocatable &object, const uint8_t *image)
   }
   entry_->symfile = reinterpret_cast<const char *>(copy_.data());
   entry_->symfile_size = copy_.size();
-  const std::lock_guard<std::mutex> lock(mutex());
+  const Lock lock(mutex());
   entry_->next = __jit_debug_descriptor.first;
   if (entry_->next != nullptr) entry_->next->previous = entry_;
   __jit_debug_descriptor.first = entry_;
@@ -69,7 +70,7 @@ DebuggedObject::DebuggedObject(const Relocatable &object, const uint8_t *image)
 }
 
 DebuggedObject::~DebuggedObject() {
-  const std::lock_guard<std::mutex> lock(mutex());
+  const Lock lock(mutex());
   if (entry_->previous != nullptr) entry_->previous->next = entry_->next;
   if (entry_->next != nullptr) entry_->next->previous = entry_->previous;
   if (__jit_debug_descriptor.first == entry_) __jit_debug_descriptor.first = entry_->next;

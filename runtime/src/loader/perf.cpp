@@ -14,9 +14,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <mutex>
 
 #include "error.hpp"
+#include "execution/mutex.hpp"
 
 namespace numc {
 namespace {
@@ -142,9 +142,9 @@ struct Dump {
 }  // namespace
 
 void tell_perf(Tools::Perf format, const std::vector<LoadedFunction> &functions) {
-  static auto *const mutex = new std::mutex;
+  static auto *const mutex = new Mutex;
   static auto *const dump = new Dump;
-  const std::lock_guard<std::mutex> lock(*mutex);
+  const Lock lock(*mutex);
   if (format == Tools::kPerfMap) {
     write_map(functions);
     return;

@@ -49,14 +49,18 @@ void numc_string_free(char *text) { std::free(text); }
 
 numc_object *numc_load_object(const void *bytes, size_t size, char **error) {
   return numc::guarded<numc_object *>(error, nullptr, [&] {
+    numc::want(bytes, "bytes");
     return new numc_object{{static_cast<const uint8_t *>(bytes), size}};
   });
 }
 
-void *numc_object_symbol(const numc_object *object, const char *name) { return object->object.symbol(name); }
+void *numc_object_symbol(const numc_object *object, const char *name) {
+  return object != nullptr && name != nullptr ? object->object.symbol(name) : nullptr;
+}
 
 int32_t numc_object_call(const numc_object *, void *function, void **args, int32_t threads, char **error) {
   return numc::guarded<int32_t>(error, NUMC_BAD_INPUT, [&] {
+    numc::want(function, "function");
     numc::Run run;
     run.threads = numc::resolve_threads(threads);
     run.memory = numc::resolve_memory();

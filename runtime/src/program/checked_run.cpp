@@ -99,7 +99,7 @@ using namespace numc;
 int32_t numc_program::run_checked(const numc_tensor *given, numc_tensor *outputs, Run &state, char **error) {
   bool watched;
   {
-    std::lock_guard<std::mutex> lock(mutex);
+    const Lock lock(mutex);
     watched = observer != nullptr;
   }
   Attempt attempts[2];

@@ -199,6 +199,7 @@ extern "C" {
 
 numc_program *numc_program_load(const char *path, char **error) {
   return guarded<numc_program *>(error, nullptr, [&] {
+    want(path, "path");
     return in_file(path, [&] {
       auto program = std::make_unique<numc_program>();
       program->mapping = std::make_unique<Mapping>(path);
@@ -210,6 +211,7 @@ numc_program *numc_program_load(const char *path, char **error) {
 
 numc_program *numc_program_load_memory(const void *bytes, size_t size, char **error) {
   return guarded<numc_program *>(error, nullptr, [&] {
+    want(bytes, "bytes");
     auto program = std::make_unique<numc_program>();
     program->set_up({static_cast<const uint8_t *>(bytes), size});
     return program.release();
@@ -221,11 +223,16 @@ numc_program *numc_program_from_parts(const char *path, const void *abi, size_t 
                                       char **error) {
   return guarded<numc_program *>(error, nullptr, [&] {
     return in_file(path, [&] {
+      want(abi, "abi"), want(code, "code");
+      if (weight_count > 0) want(weights, "weights");
       auto program = std::make_unique<numc_program>();
       program->set_up({static_cast<const uint8_t *>(abi), abi_size}, {static_cast<const uint8_t *>(code), code_size});
       size_t used = 0;
       for (const auto &value : program->abi.arguments)
-        if (value.weight && used++ < weight_count) program->add_weight(value, weights[used - 1]);
+        if (value.weight && used++ < weight_count) {
+          if (value.bytes > 0) want(weights[used - 1], "a weight");
+          program->add_weight(value, weights[used - 1]);
+        }
       if (used != weight_count)
         throw Error("got " + std::to_string(weight_count) + " weights, want " + std::to_string(used));
       return program.release();
@@ -236,6 +243,9 @@ numc_program *numc_program_from_parts(const char *path, const void *abi, size_t 
 int32_t numc_expand(const void *storage, size_t storage_size, const void *stored, size_t stored_size, float *out,
                     size_t count, char **error) {
   return guarded<int32_t>(error, NUMC_BAD_INPUT, [&] {
+    want(storage, "storage");
+    if (stored_size > 0) want(stored, "stored");
+    if (count > 0) want(out, "out");
     const Storage s = read_storage({static_cast<const uint8_t *>(storage), storage_size});
     if (s.stored_bytes != stored_size || s.words != count)
       throw Error("a packed weight has " + std::to_string(stored_size) + " bytes and " + std::to_string(count) +

@@ -4,10 +4,10 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "execution/mutex.hpp"
 #include "execution/run.hpp"
 #include "loader/elf.hpp"
 #include "numc.h"
@@ -59,7 +59,7 @@ struct numc_program {
   std::vector<const numc::Value *> inputs;
   std::vector<std::vector<int64_t>> weights[2];  // their descriptors, in the order of the arguments, by Layout
   size_t input_words = 0, result_words = 0;  // the lengths of all their descriptors
-  std::mutex mutex;  // guards the observer
+  numc::Mutex mutex;  // guards the observer
   numc_observer observer = nullptr;
   void *observer_user = nullptr;
   std::atomic<uint64_t> executions{0};  // runs that were given no seed

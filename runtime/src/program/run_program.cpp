@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -161,7 +160,7 @@ void numc_program::check_inputs(const numc_tensor *given) const {
 int32_t numc_program::run(const numc_tensor *given, numc_tensor *outputs, Run &state, char **error) {
   state.converted = &converted;
   {
-    std::lock_guard<std::mutex> lock(mutex);
+    const Lock lock(mutex);
     state.observer = observer;
     state.observer_user = observer_user;
   }
@@ -275,16 +274,23 @@ int32_t numc_run_seeded(numc_program *program, const numc_tensor *inputs, numc_t
 
 int32_t numc_run_with(numc_program *program, const numc_tensor *inputs, numc_tensor *outputs,
                       const numc_run_options *options, char **error) {
-  return guarded<int32_t>(error, NUMC_BAD_INPUT, [&] { return start(*program, inputs, outputs, *options, error); });
+  return guarded<int32_t>(error, NUMC_BAD_INPUT, [&] {
+    want(program, "program"), want(options, "options");
+    if (!program->inputs.empty()) want(inputs, "inputs");
+    if (!program->abi.results.empty()) want(outputs, "outputs");
+    return start(*program, inputs, outputs, *options, error);
+  });
 }
 
 void numc_tensor_release(numc_tensor *tensor) {
+  if (tensor == nullptr) return;
   numc_free(tensor->owner);
   tensor->owner = tensor->data = nullptr;
 }
 
 void numc_set_observer(numc_program *program, numc_observer observer, void *user) {
-  std::lock_guard<std::mutex> lock(program->mutex);
+  if (program == nullptr) return;
+  const Lock lock(program->mutex);
   program->observer = observer;
   program->observer_user = user;
 }

@@ -6,6 +6,7 @@
 #include <new>
 #include <vector>
 
+#include "execution/thread_exit.hpp"
 #include "numc.h"
 #include "program/program.hpp"
 #include "python/arrays.hpp"
@@ -130,7 +131,7 @@ int32_t run(const Caller &caller, const numc_tensor *inputs, numc_tensor *output
     if (outputs[i].data != input.data) std::memcpy(input.data, outputs[i].data, bytes_of(input));
     numc_tensor_release(&outputs[i]);
   }
-  PyEval_RestoreThread(state);
+  call_to_the_end([](void *mine) { PyEval_RestoreThread(static_cast<PyThreadState *>(mine)); }, state);
   return code;
 }
 
