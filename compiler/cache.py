@@ -28,6 +28,7 @@ from numc.compiler.options import Options
 from numc.compiler.support.arguments import Fixed
 from numc.compiler.support.errors import NumcError, quoted
 from numc.compiler.support.files import TEMPORARY, copy_whole, write_whole
+from numc.compiler.support.json_values import parsed
 from numc.compiler.support.switches import switched_off
 from numc.compiler.support.versions import own_folder, version_of
 from numc.frontends.imported import Imported
@@ -112,7 +113,7 @@ class Entry:
     def _read(self, read: Callable[[int, Path], _T]) -> tuple[IO[bytes], _T] | None:
         """Return the program file, open, and what `read` reads from it."""
         try:
-            about = json.loads(self.about.read_text(encoding="utf-8"))
+            about = parsed(self.about.read_text(encoding="utf-8"))
             place = self.program.parent
             if any(noted_hash(name, place) != digest for name, digest in about["files"].items()):
                 return None  # a file of weights beside the model has changed
@@ -330,7 +331,7 @@ def info() -> dict[str, Any]:
             continue
         try:
             described = path.with_suffix(".json")
-            about, used = json.loads(described.read_text(encoding="utf-8")), described.stat().st_mtime
+            about, used = parsed(described.read_text(encoding="utf-8")), described.stat().st_mtime
             row = {"model": about["sources"][0], "fma": about["fma"], "ops": about["ops"], "target": about["target"]}
         except (OSError, ValueError, KeyError, IndexError, TypeError):
             continue

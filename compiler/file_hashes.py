@@ -13,6 +13,7 @@ from typing import IO, NamedTuple, TypeVar
 
 from numc.compiler.support.errors import NumcError
 from numc.compiler.support.files import write_whole
+from numc.compiler.support.json_values import parsed
 from numc.runtime.library import default_threads
 
 _T = TypeVar("_T")
@@ -64,7 +65,7 @@ def noted_hash(path: str | os.PathLike[str], notes: Path) -> str:
             return hash_of(file)
         note = notes / f"{hashlib.sha256(os.path.abspath(os.fsencode(path))).hexdigest()}.note"
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            found = json.loads(note.read_text(encoding="utf-8"))
+            found = parsed(note.read_text(encoding="utf-8"))
             if found["stamp"] == list(before):
                 with contextlib.suppress(OSError):  # a cache that cannot be written still serves
                     os.utime(note)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections import Counter
@@ -17,6 +16,7 @@ from numc.compiler.support.arguments import checked
 from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError, did_you_mean, quoted, shortened
 from numc.compiler.support.files import checked_path
+from numc.compiler.support.json_values import parsed
 
 WHAT = ("swamping", "exponents", "denormals", "rounding", "fmas")
 """The statistics that can be asked for."""
@@ -299,7 +299,7 @@ class Statistics:
     def from_json(cls, data: str | Mapping[str, Any]) -> Statistics:
         """Return the statistics that `to_json` gave; `data` may be its text. Raises NumcError for anything else."""
         try:
-            given = json.loads(data) if isinstance(data, str) else checked(data, "statistics", Mapping, "JSON")
+            given = parsed(data) if isinstance(data, str) else checked(data, "statistics", Mapping, "JSON")
             rows = []
             for one in given["rows"]:
                 row = dict(one)

@@ -249,10 +249,14 @@ def _weights(file: _File, section: _Section, abi: Abi, offsets: Sequence[int]) -
     """Yield the weights as read-only views."""
     import numpy as np
 
+    from numc.compiler.arithmetic.dtypes import BITS_DTYPES
+
     if section.offset % _PAGE:
         raise _damaged("section weights")
     data = file.weights(section.offset, section.size)
     for spec, offset in zip(abi.weights, offsets, strict=True):
+        if spec.dtype in BITS_DTYPES:
+            raise ValueError(f"weight '{spec.name}' is {spec.dtype}, of which programs have no weights")
         shape, dtype = tuple(d or 0 for d in spec.shape), np.dtype(spec.dtype)
         if spec.storage is not None:
             shape, dtype = (spec.storage.stored_bytes,), np.dtype(np.uint8)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from numc.compiler.support.json_values import parsed
+
 _INDEX = range(1 << 63)
 _FEW = range(1, 65)  # bounds a layout, as runtime/src/program/storage.cpp does
 _NUMBER = (_INDEX, None)
@@ -99,24 +101,12 @@ def encode_manifest(manifest: dict[str, Any]) -> bytes:
 def decode_manifest(data: bytes) -> dict[str, Any]:
     """Return the manifest of a section. Raises ValueError, in one line, for one that does not fit SCHEMA."""
     try:
-        manifest = json.loads(data.decode(), parse_int=_whole, parse_constant=_no_number)
-    except RecursionError:
-        raise ValueError("manifest: nested too deeply") from None
+        manifest = parsed(data.decode(), digits=_DIGITS, finite=True)
     except ValueError as error:
         raise ValueError(f"manifest: not JSON: {error}") from None
     _check(manifest, SCHEMA, "manifest")
     found: dict[str, Any] = manifest
     return found
-
-
-def _whole(text: str) -> int:
-    if len(text.lstrip("-")) > _DIGITS:
-        raise ValueError(f"a number of more than {_DIGITS} digits")
-    return int(text)
-
-
-def _no_number(text: str) -> None:
-    raise ValueError(f"{text} is not a number of JSON")
 
 
 def _check(value: Any, schema: Any, where: str) -> None:

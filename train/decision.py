@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from typing import Any
 
 from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError, shortened
+from numc.compiler.support.json_values import parsed
 
 
 @in_default_environment
@@ -43,7 +43,7 @@ class Decision:
     def from_json(cls, data: str | Mapping[str, Any]) -> Decision:
         """Return the decision that `to_json` gave; `data` may be its text. Raises NumcError for anything else."""
         try:
-            given = json.loads(data) if isinstance(data, str) else data
+            given = parsed(data) if isinstance(data, str) else data
             values = {str(name): float.fromhex(value) for name, value in given["hex"].items()}
             texts = [given[key] for key in ("used", "next", "reason")]
             if type(given["step"]) is not int or not all(isinstance(text, str) for text in texts):

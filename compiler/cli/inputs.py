@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from numc.compiler.studies.archives import check_expansion
 from numc.compiler.support.errors import NumcError, did_you_mean, quoted
 from numc.compiler.support.files import checked_path
 
@@ -162,10 +163,13 @@ def read_file(file: str) -> Array | dict[str, Array]:
 
     path = checked_path(file)
     try:
+        check_expansion(path)
         content = np.load(path, allow_pickle=False)
         arrays = dict(content) if isinstance(content, np.lib.npyio.NpzFile) else np.asarray(content)
     except OSError as error:
         raise NumcError(f"{path}: cannot read: {error.strerror or error}: want a .npy or .npz file") from None
+    except NumcError:
+        raise
     except MemoryError:
         raise NumcError(f"{path}: says that it holds more than there is memory for: want a .npy or .npz file") from None
     except Exception:  # numpy and zipfile have no list of what a damaged file may raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 import zipfile
@@ -19,6 +18,7 @@ from numc.compiler.statistics import WHAT, Statistics, sampling
 from numc.compiler.statistics import chosen as asked_for
 from numc.compiler.support.errors import NumcError, quoted
 from numc.compiler.support.files import check_writable, write_whole
+from numc.compiler.support.json_values import parsed
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -149,7 +149,7 @@ def _widths(text: str | None) -> Any:
         return None
     path = Path(text) if text.endswith(".json") else None
     try:
-        return json.loads(text if path is None else path.read_text(encoding="utf-8"))
+        return parsed(text if path is None else path.read_text(encoding="utf-8"))
     except OSError as error:
         raise NumcError(f"--widths {quoted(text)}: {error.strerror or error}: name a file of JSON") from None
     except (ValueError, RecursionError):

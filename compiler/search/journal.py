@@ -10,7 +10,7 @@ from typing import Any
 
 from numc.compiler.search.evaluation import Answer
 from numc.compiler.support.errors import NumcError, shortened
-from numc.compiler.support.json_values import json_values
+from numc.compiler.support.json_values import json_values, parsed
 
 NAME = "results.jsonl"
 _KIND = "numc search 1"
@@ -54,7 +54,7 @@ class Journal:
         assert self.path is not None
         whole, _, rest = self.path.read_bytes().rpartition(b"\n")
         try:
-            header, *lines = [json.loads(line) for line in whole.splitlines()] or [{}]
+            header, *lines = [parsed(line) for line in whole.splitlines()] or [{}]
             if header["kind"] != _KIND:
                 raise ValueError
             known = {line["key"]: Answer(float(line["value"]), line["seconds"]) for line in lines if not line["error"]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from numc.compiler.studies.report.write import write_plots, write_report
 from numc.compiler.studies.results import ComparisonData, Result
 from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError
+from numc.compiler.support.json_values import parsed
 
 
 @in_default_environment
@@ -42,7 +42,7 @@ class Comparison(ComparisonData):
     def from_json(cls, text: str) -> Comparison:
         """Return the comparison that `to_json` wrote. Raises NumcError for any other text."""
         try:
-            values = json.loads(text)
+            values = parsed(text)
             values["results"] = tuple(Result.of_json(result) for result in values["results"])
             values["metrics"], values["commands"] = tuple(values["metrics"]), tuple(values["commands"])
             return cls(**values)

@@ -9,6 +9,7 @@ from typing import Any
 from numc.compiler.studies.results import Result
 from numc.compiler.support.errors import NumcError, shortened
 from numc.compiler.support.files import write_whole
+from numc.compiler.support.json_values import parsed
 
 _KIND = "numc compare 1"
 
@@ -27,7 +28,7 @@ class Store:
         if path is None or not path.exists():
             return
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            found = parsed(path.read_text(encoding="utf-8"))
             if found["kind"] != _KIND or not isinstance(found["results"], dict):
                 raise ValueError
             other = found["sha256"]

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from numc.compiler.support.errors import NumcError
+from numc.compiler.support.json_values import parsed
 
 _MODEL = "models/model.json"
 _EXAMPLE_INPUTS = "data/sample_inputs/model.pt"
@@ -87,13 +88,13 @@ def _cleaned(path: Path, archive: zipfile.ZipFile) -> io.BytesIO:
             if top + name in names:
                 write(name, archive.read(top + name))
         write(_EXAMPLE_INPUTS, b"")
-        write(_MODEL, json.dumps(_program(path, json.loads(archive.read(top + _MODEL)))).encode())
+        write(_MODEL, json.dumps(_program(path, parsed(archive.read(top + _MODEL)))).encode())
         for folder, config, pickled, file in _TENSORS:
             if top + folder + pickled in names:
                 raise NumcError(
                     f"{path}: was written by an old PyTorch, with pickled tensors, which are code: {_AGAIN}"
                 )
-            tensors = json.loads(archive.read(top + folder + config))["config"]
+            tensors = parsed(archive.read(top + folder + config))["config"]
             for name, about in tensors.items():
                 if about["use_pickle"] or not re.fullmatch(file, about["path_name"], re.ASCII):
                     raise NumcError(
@@ -157,12 +158,12 @@ def _is_tree(text: str, *, key: Callable[[str], bool] = lambda key: True) -> boo
     """
 
     def usual(tree: Any) -> bool:
-        keys = json.loads(tree["context"]) if tree["context"] is not None else None
+        keys = parsed(tree["context"]) if tree["context"] is not None else None
         if keys is not None and not all(isinstance(k, (str, int)) and key(str(k)) for k in keys):
             return False
         return tree["type"] in _CONTAINERS and all(map(usual, tree["children_spec"]))
 
-    return usual(json.loads(text)[1])
+    return usual(parsed(text)[1])
 
 
 def _metadata(metadata: Mapping[str, Any]) -> dict[str, str]:

@@ -16,6 +16,7 @@ from numc.compiler.arithmetic.policy.presets import Arithmetic
 from numc.compiler.arithmetic.stored import BITS, IN_BITS, along, groups_of, stored_dtype, stored_shape
 from numc.compiler.options import Options
 from numc.compiler.support.errors import NumcError, quoted
+from numc.compiler.support.json_values import parsed
 from numc.compiler.support.switches import disabled
 from numc.frontends.imported import Imported
 from numc.frontends.training.orders import inverse
@@ -219,7 +220,7 @@ def _readings(imported: Imported, options: Options, numbers: Collection[int]) ->
 
     entry = cache.entry(imported, options, None)
     text = find() if entry is None else cache.text_of(f"readings {entry.program.name} {numbers}", find)
-    return {int(number): (stored, why) for number, (stored, why) in json.loads(text).items()}
+    return {int(number): (stored, why) for number, (stored, why) in parsed(text).items()}
 
 
 def _result_of(split: fx.GraphModule, node: fx.Node) -> tuple[Region | None, int]:

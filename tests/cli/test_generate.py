@@ -37,11 +37,42 @@ def _written(folder: Path, **files: str) -> Path:
             {"config__json": "{}", "pytorch_model__bin": ""},
             "has weights in 'pytorch_model.bin', which are pickled, that is code: want *.safetensors",
         ),
+        *(
+            (
+                {"config__json": "{}", "model__safetensors__index__json": json.dumps({"weight_map": {"w": name}})},
+                f"model.safetensors.index.json names the file '{name}': only *.safetensors in the folder itself",
+            )
+            for name in ("../other.safetensors", "/etc/x.safetensors", "pytorch_model.bin", "a/b.safetensors")
+        ),
+        (
+            {"config__json": "{}", "model__safetensors__index__json": '{"weight_map": {"w": "a.safetensors"}}'},
+            "model.safetensors.index.json names the file 'a.safetensors', which is not there: copy it into the folder",
+        ),
+        (
+            {"config__json": "{}", "model__safetensors__index__json": '{"weight_map": [1]}'},
+            "model.safetensors.index.json has no weight_map from weights to files: want a folder",
+        ),
+        (
+            {"config__json": '{"transformers_weights": "../w.bin"}'},
+            "config.json names the file '../w.bin': only *.safetensors in the folder itself are read, which hold no",
+        ),
+        ({"config__json": '{"a": ' + "[" * 5000 + "]" * 5000 + "}"}, "config.json is not a JSON object: want a folder"),
     ],
 )
 def test_folders_that_are_refused(files: dict[str, str], reason: str, numc_run: Any, tmp_path: Path) -> None:
     _written(tmp_path / "model", **files)
     assert f"model: {reason}" in numc_run("generate", "model", "--prompt", "a").error
+
+
+@pytest.mark.parametrize(
+    ("file", "most"), [("config.json", 64), ("model.safetensors.index.json", 64), ("vocab.txt", 256)]
+)
+def test_files_that_are_too_large(file: str, most: int, numc_run: Any, tmp_path: Path) -> None:
+    folder = _written(tmp_path / "model", config__json="{}", model__safetensors="")
+    with open(folder / file, "wb") as large:
+        large.truncate((most << 20) + (1 << 20))
+    error = numc_run("generate", "model", "--prompt", "a").error
+    assert error == f"model: '{file}' has {most + 1} MiB: at most {most} MiB are read"
 
 
 def test_options_that_are_refused(numc_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

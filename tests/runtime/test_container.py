@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
 import os
@@ -359,3 +360,19 @@ def test_missing_entry():
     contents = programs.add()
     with pytest.raises(NumcError, match="no function other in its code"):
         Program(dataclasses.replace(contents, abi=dataclasses.replace(contents.abi, entry="other")))
+
+
+@pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.slow), 5])
+@pytest.mark.parametrize("section", ["abi", "manifest"])
+def test_a_changed_byte_with_right_checksums_raises_nothing_else(whole, tmp_path, section, step):
+    sections, path = programs.sections_of(whole), tmp_path / "p.numc"
+    data = sections[section]
+    tried = 0
+    for at in range(0, len(data), 1 if section == "abi" else step):
+        for value in {8, 255, data[at] ^ 1}:
+            changed = data[:at] + bytes([value]) + data[at + 1 :]
+            path.write_bytes(programs.file_of({**sections, section: changed}))
+            tried += 1
+            with contextlib.suppress(NumcError):
+                load(path)
+    assert tried > 200

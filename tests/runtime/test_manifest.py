@@ -65,7 +65,7 @@ def _contraction(**changes: object) -> bytes:
         (b"", "manifest: not JSON: Expecting value: line 1 column 1 (char 0)"),
         (b"\xff", "manifest: not JSON: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
         (b"{1: 2}", "manifest: not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
-        (b"[" * 100_000, "manifest: nested too deeply"),
+        (b"[" * 100_000, "manifest: not JSON: nested too deeply"),
         (b'{"a": NaN}', "manifest: not JSON: NaN is not a number of JSON"),
         (b"9" * 5000, "manifest: not JSON: a number of more than 18 digits"),
         (b"[]", "manifest: got a list, want an object"),

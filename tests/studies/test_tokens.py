@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import numc
+from numc.compiler.cli.inputs import read_file
+from numc.compiler.studies import archives
 from numc.compiler.studies.data import check_data
 from numc.compiler.studies.language.tokens import read_tokens
 from numc.compiler.studies.metrics import NOT_COUNTED, Sums
@@ -85,3 +87,19 @@ def test_labels_that_are_not_counted() -> None:
     sums.add(x, x, np.array([0, NOT_COUNTED, 0]))
     assert sums.values()["top1"] == 0.5
     assert sums.values()["perplexity"] == pytest.approx(np.exp(-(np.log(0.5) + np.log(0.3)) / 2))
+
+
+def test_archives_that_expand_far_beyond_their_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archives, "_ANY", 2 << 20)
+    path = tmp_path / "x.npz"
+    np.savez_compressed(path, x=np.zeros(3 << 20, np.uint8))
+    for read in (read_file, read_tokens):
+        with pytest.raises(numc.NumcError) as caught:
+            read(str(path))
+        size = path.stat().st_size / 1e6
+        assert str(caught.value) == (
+            f"{path}: has {size:.3g} MB and says that it expands to 3.15 MB: at most 100 times its size, or 2 MiB, is "
+            "read: save it with numpy.savez, which does not compress"
+        )
+    np.savez_compressed(path, x=np.zeros(1 << 20, np.uint8))
+    assert read_tokens(str(path)).shape == (1 << 20,)

@@ -16,6 +16,7 @@ from numc.compiler.support.arguments import checked, checked_integer
 from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError, shortened
 from numc.compiler.support.files import checked_path
+from numc.compiler.support.json_values import parsed
 from numc.train.lines import Lines
 
 _LARGEST = 2**63 - 1
@@ -38,7 +39,7 @@ class StepStatistics:
     def from_json(cls, data: str | Mapping[str, Any]) -> StepStatistics:
         """Return the statistics that `to_json` gave; `data` may be its text. Raises NumcError for anything else."""
         try:
-            given = json.loads(data) if isinstance(data, str) else data
+            given = parsed(data) if isinstance(data, str) else data
             if type(given["epoch"]) is not int or type(given["step"]) is not int:
                 raise TypeError("a number of another type")
             return cls(given["epoch"], given["step"], Statistics.from_json(given["statistics"]))

@@ -13,7 +13,7 @@ from numc.compiler.support.arguments import checked_integer
 from numc.compiler.support.environment import in_default_environment
 from numc.compiler.support.errors import NumcError, quoted, shortened, shown
 from numc.compiler.support.files import checked_path
-from numc.compiler.support.json_values import json_values
+from numc.compiler.support.json_values import json_values, parsed
 from numc.train.lines import Lines
 
 DECISIONS, STATISTICS, DENORMALS, METRICS = (
@@ -44,7 +44,7 @@ class Record:
     def from_json(cls, data: str | Mapping[str, Any]) -> Record:
         """Return the record that `to_json` gave; `data` may be its text. Raises NumcError for anything else."""
         try:
-            given = json.loads(data) if isinstance(data, str) else data
+            given = parsed(data) if isinstance(data, str) else data
             if type(given["step"]) is not int or type(given["epoch"]) not in (int, type(None)):
                 raise TypeError("a number of another type")
             metrics = {str(name): float(value) for name, value in given["metrics"].items()}

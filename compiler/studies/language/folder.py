@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import os
+import re
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,10 +16,15 @@ from typing import Any
 
 from numc.compiler.support.errors import NumcError, quoted, shortened
 from numc.compiler.support.files import checked_path
+from numc.compiler.support.json_values import parsed
 
 _CONFIG = "config.json"
 # What a tokenizer needs: without any of these, transformers makes one that knows no words.
 _VOCABULARIES = ("tokenizer.json", "vocab.json", "vocab.txt", "tokenizer.model", "spiece.model", "tekken.json")
+_INDEX = "model.safetensors.index.json"
+_FILE = re.compile(r"[\w.\-]+\.safetensors")  # of weights, in the folder itself
+_MOST = 64 << 20  # bytes of a configuration or an index
+_MOST_OF_TOKENIZER = 256 << 20  # bytes of any other file that is no weight
 _WANT = f"want a folder with {_CONFIG} and *.safetensors, as save_pretrained of transformers writes it"
 
 
@@ -96,10 +101,14 @@ def _check(path: Path, name: str) -> None:
         raise NumcError(f"{name}: {'is a file' if path.exists() else 'no such folder'}: {_WANT}")
     if not (path / _CONFIG).is_file():
         raise NumcError(f"{name}: has no {_CONFIG}: {_WANT}")
+    _check_sizes(path, name)
     config = _read(path / _CONFIG, name)
     _refuse_code(name, config)
     if config.get("quantization_config"):
         raise NumcError(f"{name}: its weights are quantised: numc rounds to formats itself: use the model before that")
+    _check_index(path, name)
+    if given := config.get("transformers_weights"):
+        _check_file(path, name, _CONFIG, given)
     if not any(path.glob("*.safetensors")):
         pickled = sorted(file.name for file in (*path.glob("*.bin"), *path.glob("*.pt"), *path.glob("*.pth")))
         what = f"weights in {quoted(pickled[0])}, which are pickled, that is code" if pickled else "no weights"
@@ -109,10 +118,39 @@ def _check(path: Path, name: str) -> None:
             raise NumcError(f"{name}: needs {package}, which is not installed: pip install 'numc[torch]' transformers")
 
 
+def _check_sizes(path: Path, name: str) -> None:
+    """Raise NumcError for a file that is no weight and larger than such files are."""
+    for file in sorted(path.iterdir()):
+        if file.suffix == ".safetensors" or not file.is_file():
+            continue
+        described = file.name in (_CONFIG, _INDEX) or file.name.endswith("config.json")
+        size, most = file.stat().st_size, _MOST if described else _MOST_OF_TOKENIZER
+        if size > most and (described or file.suffix in (".json", ".txt", ".model", ".jinja")):
+            raise NumcError(f"{name}: {quoted(file.name)} has {size >> 20} MiB: at most {most >> 20} MiB are read")
+
+
+def _check_index(path: Path, name: str) -> None:
+    """Raise NumcError if the index names anything but files of safetensors in the folder itself."""
+    index = _read(path / _INDEX, name)
+    files = index.get("weight_map", {}) if index else {}
+    if not isinstance(files, dict):
+        raise NumcError(f"{name}: {_INDEX} has no weight_map from weights to files: {_WANT}")
+    for file in dict.fromkeys(map(str, files.values())):
+        _check_file(path, name, _INDEX, file)
+
+
+def _check_file(path: Path, name: str, where: str, file: object) -> None:
+    if not isinstance(file, str) or not _FILE.fullmatch(file):
+        what = "only *.safetensors in the folder itself are read, which hold no code"
+        raise NumcError(f"{name}: {where} names the file {quoted(file)}: {what}")
+    if not (path / file).is_file():
+        raise NumcError(f"{name}: {where} names the file {quoted(file)}, which is not there: copy it into the folder")
+
+
 def _read(file: Path, name: str) -> dict[str, Any]:
     """Return the content of a JSON file, nothing if there is none. Raises NumcError for anything but an object."""
     try:
-        found = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        found = parsed(file.read_text(encoding="utf-8")) if file.exists() else {}
     except OSError as error:
         raise NumcError(f"{name}: cannot read {file.name}: {error.strerror or error}") from None
     except (ValueError, RecursionError):

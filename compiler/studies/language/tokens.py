@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from numc.compiler.studies.archives import check_expansion
 from numc.compiler.studies.metrics import NOT_COUNTED
 from numc.compiler.support.arguments import checked_integer
 from numc.compiler.support.environment import in_default_environment
@@ -31,6 +32,7 @@ def read_tokens(file: str) -> Array:
     try:
         if path.suffix == ".bin":
             return _binary(path, kind)
+        check_expansion(path)
         found = np.load(path, allow_pickle=False)
         if isinstance(found, np.lib.npyio.NpzFile):
             if len(found.files) != 1:

@@ -14,6 +14,7 @@ from pathlib import Path
 from numc.compiler.cache import ROOFLINE, folder, limit
 from numc.compiler.support.errors import NumcError, shown
 from numc.compiler.support.files import write_whole
+from numc.compiler.support.json_values import parsed
 from numc.runtime.library import ErrorText, cpu_features, library
 
 
@@ -86,7 +87,7 @@ def _measure(threads: int) -> tuple[float, float]:
 def _read(file: Path) -> dict[str, tuple[float, float]]:
     """Return what was measured before; nothing if the file is damaged."""
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        found = parsed(file.read_text(encoding="utf-8"))
         known = {str(key): (float(flops), float(bytes_)) for key, (flops, bytes_) in found.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
