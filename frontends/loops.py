@@ -33,7 +33,11 @@ _OPERATOR = "torch.numc."
 _NUMBERS = "numc.numbers"
 _CONSTANTS = ("torch.constant.int", "torch.constant.bool")
 _OTHER_SIZE = "sizes do not fit: one that depends on data is not as the model was traced for"
-_FAILED = "a check of the model fails: a size or a number that depends on data is not as it wants"
+_FAILED = (
+    "a check of the model fails: a size or a number that depends on data is not as it wants",
+    "the largest or smallest of no elements is asked for",
+)
+"""By number of the reason: see OF_MODEL in pytorch/operators.py."""
 
 
 def to_calls(module: ir.Module) -> None:
@@ -114,9 +118,7 @@ def _put_along(operands: Sequence[ir.Value], numbers: Sequence[int], _: ir.Type)
 
     def step(count: ir.Value, rows: Sequence[ir.Value]) -> list[ir.Value]:
         place = arith.IndexCastOp(ir.IndexType.get(), tensor.ExtractOp(index, [count]).result).result
-        # A negative index counts from the end.
-        negative = arith.CmpIOp(arith.CmpIPredicate.slt, place, index_of(0)).result
-        place = arith.SelectOp(negative, arith.AddIOp(place, size).result, place).result
+        # Compared without sign: a negative index is a huge one.
         cf.AssertOp(arith.CmpIOp(arith.CmpIPredicate.ult, place, size).result, "an index is out of range")
         piece = _slice(new, dim, count)
         if combined := _COMBINED[how]:
@@ -275,10 +277,10 @@ def _size_of(operands: Sequence[ir.Value], numbers: Sequence[int], kind: ir.Type
     return tensor.FromElementsOp(kind, [size]).result
 
 
-def _require(operands: Sequence[ir.Value], _: Sequence[int], __: ir.Type) -> ir.Value:
+def _require(operands: Sequence[ir.Value], numbers: Sequence[int], _: ir.Type) -> ir.Value:
     """End the run unless a condition of rank 0 holds."""
     (condition,) = operands
-    cf.AssertOp(tensor.ExtractOp(condition, []).result, _FAILED)
+    cf.AssertOp(tensor.ExtractOp(condition, []).result, _FAILED[numbers[0]])
     return condition
 
 

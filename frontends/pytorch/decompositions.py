@@ -31,7 +31,7 @@ from numc.frontends.pytorch.rewrites import (
 )
 from numc.frontends.pytorch.rewrites.adaptive_pools import adaptive_avg_pool
 from numc.frontends.pytorch.rewrites.convolutions import constant_pad_nd, conv_tbc, convolution
-from numc.frontends.pytorch.rewrites.embeddings import embedding_bag
+from numc.frontends.pytorch.rewrites.embeddings import embedding_bag, one_hot
 from numc.frontends.pytorch.rewrites.gradients import gradients
 from numc.frontends.pytorch.rewrites.pools import poolings
 from numc.frontends.pytorch.rewrites.resizing import nearest, smooth_cubic, smooth_linear
@@ -120,12 +120,17 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.put.default: scatters.put,
         aten.scatter_reduce.two: scatters.scatter_reduce,
         aten.index_reduce.default: scatters.index_reduce,
+        aten.index_add.default: scatters.index_add,
+        aten.index_copy.default: scatters.index_copy,
+        aten.index_fill.int_Scalar: scatters.index_fill,
+        aten.index_fill.int_Tensor: scatters.index_fill,
         aten.masked_scatter.default: scatters.masked_scatter,
         aten.view.default: views.view,
         aten.as_strided.default: views.as_strided,
         aten.as_strided_scatter.default: views.as_strided_scatter,
         aten.diagonal_scatter.default: views.diagonal_scatter,
         aten.empty_strided.default: views.empty_strided,
+        aten.one_hot.default: one_hot,
         aten._embedding_bag.default: embedding_bag,
         aten._embedding_bag_forward_only.default: embedding_bag,
         aten.topk.default: orders.topk,

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import fx
+from torch._dynamo.convert_frame import compile_lock
 from torch._guards import detect_fake_mode
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, InputSpec, OutputKind
@@ -76,6 +77,11 @@ def load(
     traced or has something that numc does not compile.
     """
     prepare()
+    with compile_lock:  # torch traces in one thread at a time, and torch.compile waits for this lock, too
+        return _loaded(module, example_inputs, dynamic_shapes)
+
+
+def _loaded(module: torch.nn.Module | ExportedProgram, example_inputs: Any, dynamic_shapes: Any) -> Imported:
     if isinstance(module, ExportedProgram):
         if example_inputs is not None or dynamic_shapes is not None:
             raise NumcError("an exported program has its inputs and sizes: leave example_inputs and dynamic_shapes out")

@@ -15,25 +15,27 @@ _library.define("order(Tensor keys, int count) -> Tensor")
 _library.define("places(Tensor mask) -> Tensor")
 _library.define("repeats(Tensor counts) -> Tensor")
 _library.define("size_of(Tensor value, int dim) -> Tensor")
-_library.define("require(Tensor condition) -> Tensor")
+_library.define("require(Tensor condition, int why) -> Tensor")
 _library.define("grouped_mm(Tensor left, Tensor right, Tensor ends) -> Tensor")
 
 
 WRITE, ADD, MULTIPLY, LARGEST, SMALLEST = range(5)
 """What put_along does with an element and what was there before."""
+OF_MODEL, OF_NONE = range(2)
+"""Why a run needs a condition: the model checks it, or an operation has no result without elements."""
 _REDUCED = {MULTIPLY: "prod", LARGEST: "amax", SMALLEST: "amin"}
 
 
 def _put_along(value: torch.Tensor, dim: int, index: torch.Tensor, new: torch.Tensor, how: int) -> torch.Tensor:
     """Return `value` with the slices of `new` along `dim` written, or combined, one after another at places `index`.
 
-    index: int64 of rank 1, as many as `new` has slices. Its numbers may be negative, as in torch. how: WRITE, ADD and
-    so on.
+    index: int64 of rank 1, as many as `new` has slices. how: WRITE, ADD and so on.
     """
     if how in _REDUCED:
-        index = torch.where(index < 0, index + value.shape[dim], index)
         return torch.ops.aten.index_reduce(value, dim, index, new, _REDUCED[how])
-    return torch.ops.aten.index_put(value, [None] * dim + [index], new, how == ADD)
+    if how == ADD:
+        return torch.ops.aten.index_add(value, dim, index, new)
+    return torch.ops.aten.index_copy(value, dim, index, new)
 
 
 def _order(keys: torch.Tensor, count: int) -> torch.Tensor:
@@ -89,8 +91,8 @@ _library.impl("places", lambda mask: mask.nonzero().squeeze(1), "CPU")
 _library.impl("repeats", torch.repeat_interleave, "CPU")
 _library.impl("size_of", lambda value, dim: torch.tensor(value.shape[dim]), "CPU")
 _library.impl("size_of", lambda value, dim: value.new_empty([], dtype=torch.int64), "Meta")
-_library.impl("require", lambda condition: condition.clone(), "CPU")
-_library.impl("require", torch.empty_like, "Meta")
+_library.impl("require", lambda condition, why: condition.clone(), "CPU")
+_library.impl("require", lambda condition, why: torch.empty_like(condition), "Meta")
 _library.impl("grouped_mm", _grouped_mm, "CPU")
 _library.impl("grouped_mm", lambda left, *others: left.new_empty(_grouped_shape(left, *others)), "Meta")
 

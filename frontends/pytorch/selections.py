@@ -18,7 +18,7 @@ from torch import fx
 from torch._guards import detect_fake_mode
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-from numc.frontends.pytorch.operators import places, repeats, require, size_of
+from numc.frontends.pytorch.operators import OF_MODEL, OF_NONE, places, repeats, require, size_of
 
 aten = torch.ops.aten
 
@@ -34,7 +34,9 @@ def by_places(graph: fx.Graph) -> None:
             elif node.target is aten.nonzero.default:
                 _coordinates(node)
             elif node.target is aten.repeat_interleave.Tensor:
-                node.target, node.args, node.kwargs = repeats, node.args[:1], {}
+                by_repeats(node)
+            elif node.target in _EXTREMES:
+                _check_some(node)
     most = _most(graph)
     for node in list(graph.nodes):
         if node.target in _RANGES:
@@ -44,8 +46,13 @@ def by_places(graph: fx.Graph) -> None:
         elif node.target in (aten._assert_async.default, aten._assert_async.msg):
             with graph.inserting_before(node):
                 if (value := _scalar(node, node.all_input_nodes[0])) is not None:
-                    _call(node, require, value)
+                    _call(node, require, value, OF_MODEL)
                     graph.erase_node(node)
+
+
+def by_repeats(node: fx.Node) -> None:
+    """Replace aten.repeat_interleave of numbers of repetitions, whose sum a run finds; torch may know it already."""
+    node.target, node.args, node.kwargs = repeats, node.args[:1], {}
 
 
 def _most(graph: fx.Graph) -> dict[Any, int]:
@@ -188,6 +195,26 @@ _TENSORS = {
 """Operations on sizes and numbers, as operations on tensors."""
 
 
+_EXTREMES = frozenset(
+    getattr(getattr(aten, name), overload)
+    for name, overloads in {"amax": "default", "argmax": "default", "max": "default dim"}.items()
+    for name in (name, name.replace("max", "min"))
+    for overload in overloads.split()
+)
+"""Operations that torch refuses along dimensions without elements; their second argument is what they are along."""
+
+
+def _check_some(node: fx.Node) -> None:
+    """Let a run check that an extreme is one of some elements."""
+    source = node.all_input_nodes[0]
+    rank, given = source.meta["val"].dim(), node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
+    dims = given if isinstance(given, (list, tuple)) else [] if given is None else [given]
+    for d in dims or range(rank):
+        if not isinstance(source.meta["val"].shape[d], int):
+            some = _call(node, aten.ge.Scalar, _call(node, size_of, source, d % rank), 1)
+            _call(node, require, some, OF_NONE)
+
+
 def _check(node: fx.Node, most: Mapping[Any, int]) -> None:
     """Let a run check a condition on sizes and numbers, unless it cannot fail. What is no arithmetic on them stays."""
     condition = node.args[0]
@@ -196,7 +223,7 @@ def _check(node: fx.Node, most: Mapping[Any, int]) -> None:
         return
     with node.graph.inserting_before(node):
         if (value := _as_tensor(node, condition)) is not None:
-            _call(node, require, value)
+            _call(node, require, value, OF_MODEL)
             node.graph.erase_node(node)
 
 

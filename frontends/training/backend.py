@@ -29,6 +29,7 @@ from numc.compiler.support.errors import NumcError, quoted
 from numc.compiler.support.freed import give_back
 from numc.compiler.support.switches import disabled
 from numc.frontends.pytorch.graph import Refusal, listed, names_of
+from numc.frontends.pytorch.rewrites.embeddings import one_hot
 from numc.frontends.pytorch.rewrites.losses import multilabel_margin_loss_forward
 from numc.frontends.training import leaving, regions, tracing
 from numc.frontends.training.clock import Clock
@@ -161,7 +162,7 @@ class Backend:
                 (node.name, node.meta.get("val")) if isinstance(node, fx.Node) else ("", None)
                 for node in graph_module.graph.output_node().args[0]
             ]
-            split, refused, regions = compiled(graph_module, names, roles, chosen, updated(), frees)
+            split, refused, regions = compiled(graph_module, names, roles, chosen, updated(), frees, found is None)
             if found is not None:
                 found(split, results)
             self.refused += refused
@@ -257,7 +258,9 @@ def _traceable() -> Iterator[None]:
     torch._C._set_mkldnn_enabled(False)
     torch.backends.cuda.enable_flash_sdp(False)
     try:
-        with _differentiated(torch.ops.aten.multilabel_margin_loss_forward.default, multilabel_margin_loss_forward):
+        with contextlib.ExitStack() as stack:
+            for operation, decomposed in _DECOMPOSED_FIRST.items():
+                stack.enter_context(_differentiated(operation, decomposed))
             yield
     finally:
         torch._C._set_mkldnn_enabled(mkldnn)
@@ -265,16 +268,30 @@ def _traceable() -> Iterator[None]:
         torch_rnn._rnn_helper = theirs
 
 
+_DECOMPOSED_FIRST: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
+    torch.ops.aten.multilabel_margin_loss_forward.default: multilabel_margin_loss_forward,
+    torch.ops.aten.one_hot.default: one_hot,
+}
+"""What torch decomposes before it differentiates, whatever the table has, in other ways than these."""
+
+
 @contextlib.contextmanager
 def _differentiated(operation: torch._ops.OpOverload, decomposed: Callable[..., Any]) -> Iterator[None]:
-    """Trace an operation as another decomposition than the one that torch differentiates, whatever the table has."""
-    theirs = operation.py_kernels[torch._C.DispatchKey.Autograd]
-    operation.py_kernels[torch._C.DispatchKey.Autograd] = decomposed
+    """Trace an operation as another decomposition than the one that torch differentiates, unless that has none."""
+    keys = torch._C.DispatchKey
+    (key,) = {keys.Autograd, keys.CompositeImplicitAutograd} & operation.py_kernels.keys()
+    theirs = operation.py_kernels[key]
+
+    def ours(*args: Any, **kwargs: Any) -> Any:
+        found = decomposed(*args, **kwargs)
+        return theirs(*args, **kwargs) if found is NotImplemented else found
+
+    operation.py_kernels[key] = ours
     operation._dispatch_cache.clear()  # torch has the kernel of an earlier call there
     try:
         yield
     finally:
-        operation.py_kernels[torch._C.DispatchKey.Autograd] = theirs
+        operation.py_kernels[key] = theirs
         operation._dispatch_cache.clear()
 
 

@@ -23,6 +23,7 @@ from numc.compiler.support.errors import CompilerBug, NumcError
 from numc.frontends.imported import Argument, ConversionError, Imported, with_codes
 from numc.frontends.pytorch.graph import DTYPES, Refusal, path_of, refusal, source_of, values_of
 from numc.frontends.pytorch.narrow import widened
+from numc.frontends.pytorch.selections import by_repeats
 from numc.frontends.training import ahead
 from numc.frontends.training.ahead import Ahead
 from numc.frontends.training.converted import diagnose, to_linalg
@@ -46,7 +47,10 @@ from numc.runtime.program import Program
 aten = torch.ops.aten
 RUNS_IT = "torch runs it"
 # torch runs these without a report, because they have no arithmetic.
-_EAGER = dict.fromkeys((aten.empty_strided.default, aten.empty.memory_format), "its values are undefined")
+_EAGER = {
+    **dict.fromkeys((aten.empty_strided.default, aten.empty.memory_format), "its values are undefined"),
+    aten._assert_async.msg: "checks what depends on data",
+}
 # Scattered writes that did not become put_along (frontends/pytorch/rewrites/scatters.py).
 _SCATTERS = frozenset({aten.index_put, aten.scatter, aten.scatter_reduce, aten._unsafe_index_put, aten.masked_scatter})
 
@@ -227,18 +231,22 @@ def compiled(
     arithmetic: Arithmetic,
     updated: Sequence[int],
     frees: bool,
+    alone: bool,
 ) -> tuple[fx.GraphModule, list[Refusal], list[Region]]:
     """Return the graph with regions in place of its parts, the operations that torch runs, and the regions.
 
     Operations that cannot be compiled stay in the graph, and are returned with reasons; the others are cut into as few
     regions as their order allows. updated: the positions of the inputs that torch overwrites with the first results
-    after a run, in the same order. frees: whether more regions serve to free what the earlier ones have read.
+    after a run, in the same order. frees: whether more regions serve to free what the earlier ones have read. alone:
+    whether the graph has no backward pass and is none.
     """
     COUNTERS.graphs += 1
+    for node in graph_module.graph.find_nodes(op="call_function", target=aten.repeat_interleave.Tensor):
+        by_repeats(node)
     for node in graph_module.graph.nodes:
         if node.op == "call_function":
             node.meta["numc"] = node.name, names[node], roles[node]
-    views = result_views(graph_module.graph)
+    views = result_views(graph_module.graph, alone)
     nodes = [node for node in graph_module.graph.nodes if node.op == "call_function" and node not in views]
     inputs = list(graph_module.graph.find_nodes(op="placeholder"))
     updates = dict(zip(_results(graph_module.graph), [inputs[n] for n in updated], strict=False))

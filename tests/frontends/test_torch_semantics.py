@@ -68,6 +68,18 @@ def test_nan_and_the_places_of_extremes() -> None:
     )
 
 
+def test_a_view_of_what_has_other_strides_when_it_is_decomposed() -> None:
+    """Attention as in GPT-2 with fixed sizes: eager torch has its result in the order of another transposition."""
+
+    def attended(*heads: torch.Tensor) -> torch.Tensor:
+        turned = (t.transpose(1, 2) for t in heads)
+        found = F.scaled_dot_product_attention(*turned).transpose(1, 2).flatten(2).contiguous()
+        return found.view(-1, found.shape[-1])
+
+    generator = torch.Generator().manual_seed(0)
+    check([attended], *(torch.randn(2, 5, 4, 8, generator=generator) for _ in range(3)))
+
+
 def test_limits_that_are_tensors() -> None:
     """Of bool, of uint8 above 127, and of numbers and integers at once."""
     check(

@@ -1,4 +1,4 @@
-"""Sums, averages and maxima of the rows of tables."""
+"""Sums, averages and maxima of the rows of tables, and rows that say a class."""
 
 from __future__ import annotations
 
@@ -7,6 +7,14 @@ from typing import Any
 import torch
 
 from numc.frontends.pytorch.operators import ADD, LARGEST, SMALLEST, put_along
+from numc.frontends.pytorch.rewrites.scatters import in_range
+
+
+def one_hot(classes: torch.Tensor, count: int = -1) -> torch.Tensor:
+    """aten.one_hot of a given number of classes."""
+    if count == -1:
+        return NotImplemented
+    return (in_range(classes, count).unsqueeze(-1) == torch.arange(count)).long()
 
 
 def embedding_bag(
@@ -25,7 +33,7 @@ def embedding_bag(
     torch-mlir leaves out the weights and the rows at padding_idx. The last result, for gradients of maxima, has the row
     of the table that each of them is from: the first one of equals.
     """
-    indices, offsets = indices.long(), offsets.long()
+    indices, offsets = indices.long(), in_range(offsets, indices.shape[0] + 1)
     bags = offsets.shape[0] - int(include_last_offset)
     place = torch.arange(indices.shape[0])
     bag = (place.unsqueeze(-1) >= offsets[:bags]).sum(-1) - 1

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch.fx.experimental.symbolic_shapes import guard_or_false
 
 from numc.frontends.pytorch.rewrites import pools
 from numc.frontends.pytorch.rewrites.convolutions import conv_dgrad, each_dim
@@ -64,6 +65,12 @@ def convolution_backward(
     rank = value.dim() - 2
     s, p, d = (each_dim(x, rank) for x in (stride, padding, dilation))
     dgrad = wgrad = bias = None
+    if output_mask[2]:
+        bias = grad.sum([0, *range(2, 2 + rank)])
+    if guard_or_false(grad.numel() == 0) or guard_or_false(value.numel() == 0):  # an empty batch: sums of nothing
+        made = ((value, output_mask[0]), (weight, output_mask[1]))
+        dgrad, wgrad = (torch.zeros(of.shape, dtype=of.dtype) if wanted else None for of, wanted in made)
+        return dgrad, wgrad, bias
     if output_mask[0]:
         if transposed:  # a transposed convolution is the gradient of a convolution, so its gradient is that convolution
             dgrad = aten.convolution(grad, weight, None, s, p, d, False, [0] * rank, groups)
@@ -76,8 +83,6 @@ def convolution_backward(
             wgrad = conv_wgrad(value, grad, weight.shape, s, p, d, groups)
         else:
             wgrad = conv_wgrad(grad, value, weight.shape, s, p, d, groups)
-    if output_mask[2]:
-        bias = grad.sum([0, *range(2, 2 + rank)])
     return dgrad, wgrad, bias
 
 

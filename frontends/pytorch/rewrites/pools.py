@@ -178,6 +178,17 @@ def indexed_pool_backward(grad: torch.Tensor, value: torch.Tensor, indices: torc
     return found.reshape(value.shape)
 
 
+def max_unpool(rank: int) -> Callable[..., torch.Tensor]:
+    """Return aten.max_unpool2d or max_unpool3d, whose places are checked each in its own image."""
+
+    def decomposed(value: torch.Tensor, indices: torch.Tensor, sizes: Sequence[Any], *_: Any) -> torch.Tensor:
+        lead = value.shape[:-rank]
+        zeros = torch.zeros([*lead, math.prod(sizes)], dtype=value.dtype)
+        return aten.scatter(zeros, -1, indices.flatten(-rank), value.flatten(-rank)).reshape([*lead, *sizes])
+
+    return decomposed
+
+
 def adaptive_max_pool(value: torch.Tensor, counts: Sequence[int]) -> Any:
     """aten.adaptive_max_pool2d and adaptive_max_pool3d, and places: of the first largest element, or the last NaN."""
     rank, sizes = len(counts), value.shape[-len(counts) :]
@@ -208,6 +219,8 @@ def poolings() -> dict[Any, Callable[..., Any]]:
     return {
         aten.adaptive_max_pool2d.default: adaptive_max_pool,
         aten.adaptive_max_pool3d.default: adaptive_max_pool,
+        aten.max_unpool2d.default: max_unpool(2),
+        aten.max_unpool3d.default: max_unpool(3),
         **{operation: _plain(operation, rank) for operation, rank in ranks.items()},
     }
 

@@ -16,6 +16,8 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, guard_o
 from numc.frontends.pytorch.operators import ADD, LARGEST, MULTIPLY, SMALLEST, WRITE, put_along
 
 aten = torch.ops.aten
+Place = tuple[int, torch.Tensor]
+"""A dimension, and indices in it."""
 
 
 def index_put(
@@ -27,10 +29,20 @@ def index_put(
         if len(given) > 1:
             return NotImplemented
         return _put_masked(value, given[0][0], given[0][1].bool(), new, accumulate)
-    return _put(value, given, new, ADD if accumulate else WRITE)
+    return _put(value, _from_start(value, given), new, ADD if accumulate else WRITE)
 
 
-def _put(value: torch.Tensor, given: Sequence[tuple[int, torch.Tensor]], new: torch.Tensor, how: int) -> torch.Tensor:
+def _from_start(value: torch.Tensor, given: Sequence[Place]) -> list[Place]:
+    """Return places of which the negative ones, which count from the end of their dimension, count from its start."""
+    return [(d, torch.where(i < 0, i.long() + value.shape[d], i.long())) for d, i in given]
+
+
+def in_range(index: torch.Tensor, size: int) -> torch.Tensor:
+    """Return indices which a run reads, so that one that is not from 0 to `size` - 1 ends it."""
+    return torch.arange(size).index_select(0, index.long().reshape([-1])).reshape(index.shape)
+
+
+def _put(value: torch.Tensor, given: Sequence[Place], new: torch.Tensor, how: int) -> torch.Tensor:
     """Write or combine `new` at places; given: the dimensions of `value` and the indices in them."""
     if guard_or_false(value.numel() == 0) or guard_or_false(new.numel() == 0):
         return NotImplemented
@@ -97,7 +109,7 @@ def index(value: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> torch.
         for (dim, places), size in zip(given, value.shape[first:last], strict=True):
             value = value.index_select(dim, torch.where(places < 0, places + size, places).reshape([-1]))
         return value
-    places = torch.broadcast_tensors(*(i.long() for _, i in given))
+    places = torch.broadcast_tensors(*(i for _, i in _from_start(value, given)))
     before, sizes, after = value.shape[:first], value.shape[first:last], value.shape[last:]
     found = value.reshape([*before, math.prod(sizes), *after]).index_select(first, _row(places, sizes))
     return found.reshape([*before, *places[0].shape, *after])
@@ -112,15 +124,14 @@ def _is_outer(indices: Sequence[torch.Tensor]) -> bool:
 
 
 def _row(places: Sequence[torch.Tensor], sizes: Sequence[int]) -> torch.Tensor:
-    """Return the number of a row from its indices, which may be negative; it is out of range if one index is."""
+    """Return the number of a row from its indices; it is out of range if one index is."""
     if len(places) == 1:
         return places[0].reshape([-1])
     total = None
     right = None
     for place, size in zip(places, sizes, strict=True):
-        here = torch.where(place < 0, place + size, place)
-        inside = (here >= 0) & (here < size)
-        total = here if total is None else total * size + here
+        inside = (place >= 0) & (place < size)
+        total = place if total is None else total * size + place
         right = inside if right is None else right & inside
     assert total is not None
     assert right is not None
@@ -173,6 +184,26 @@ def index_reduce(
 ) -> torch.Tensor:
     """aten.index_reduce, of slices along `dim`."""
     return _reduced(_rows, value, dim, index, new, reduce, include_self)
+
+
+def index_add(value: torch.Tensor, dim: int, index: torch.Tensor, new: torch.Tensor, *, alpha: Any = 1) -> torch.Tensor:
+    """aten.index_add, of slices along `dim`."""
+    return _rows(value, dim, index, new if alpha == 1 else new * alpha, ADD)
+
+
+def index_copy(value: torch.Tensor, dim: int, index: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
+    """aten.index_copy, of slices along `dim`."""
+    return _rows(value, dim, index, new, WRITE)
+
+
+def index_fill(value: torch.Tensor, dim: int, index: torch.Tensor, number: Any) -> torch.Tensor:
+    """aten.index_fill, of slices along `dim`."""
+    if value.dim() == 0:
+        return index_fill(value.reshape([1]), 0, index, number).reshape([])
+    dim, index = dim % value.dim(), index.reshape([-1])
+    sizes = [index.shape[0] if d == dim else size for d, size in enumerate(value.shape)]
+    new = number.to(value.dtype) if isinstance(number, torch.Tensor) else torch.full((), number, dtype=value.dtype)
+    return _put(value, _from_start(value, [(dim, index)]), new.expand(sizes), WRITE)
 
 
 def _rows(value: torch.Tensor, dim: int, index: torch.Tensor, new: torch.Tensor, how: int) -> torch.Tensor:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch._prims_common import is_contiguous_or_false
+from torch._prims_common import infer_size, is_contiguous_or_false
+from torch._subclasses.fake_impls import _compute_stride
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
@@ -24,11 +25,8 @@ def _is_view(value: torch.Tensor, size: Sequence[int]) -> bool:
     """Whether the strides of a tensor allow another shape: the result has to keep them for a later as_strided."""
     if not all(isinstance(n, int) for n in (*value.shape, *value.stride(), *size)):
         return False
-    try:
-        torch.empty_strided(value.shape, value.stride(), device="meta").view(size)
-    except RuntimeError:
-        return False
-    return True
+    # Not torch's own view of such a tensor: while a graph is decomposed, what makes it is decomposed, too.
+    return _compute_stride(value.shape, value.stride(), infer_size(size, value.numel())) is not None
 
 
 def as_strided(
