@@ -222,7 +222,7 @@ def test_damaged_files(good: Path, tmp_path: Path) -> None:
     with pytest.raises(NumcError, match="holds no exported program; expected a file that torch.export.save wrote"):
         archive.cleaned(file)
     edited(good, lambda entries: entries.update({MODEL: b"[" * 100_000}), file)
-    with pytest.raises(NumcError, match=r"cannot read: damaged \(RecursionError: .*\); expected a file that torch"):
+    with pytest.raises(NumcError, match=r"cannot read: damaged \(ValueError: nested too deeply\); expected"):
         archive.cleaned(file)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as bomb:
         bomb.writestr("model/models/model.json", bytes(1 << 20))
