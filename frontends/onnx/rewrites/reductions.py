@@ -20,6 +20,7 @@ _OF_NOTHING = {
     "ReduceSum": 0.0,
     "ReduceSumSquare": 0.0,
 }
+_OPTIONS = {"keepdims": 1, "noop_with_empty_axes": 0}
 
 
 def reduce(node: Node) -> None:
@@ -60,8 +61,16 @@ def log_sum_exp(node: Node) -> None:
 def expanded_reduce(node: Node) -> None:
     """Reductions that torch-mlir does wrongly over some axes are written with ReduceSum."""
     reduce(node)
-    if not node.made:
-        expand(node)
+    if node.made:
+        return
+    if node.proto.op_type == "ReduceL2" and node.is_float(source := node.input(0)):
+        # ONNX's function has the root in float32, beyond which sums of float64 are.
+        options = {name: node.attribute(name, default) for name, default in _OPTIONS.items()}
+        squares = node.op("Mul", source, source)
+        total = node.op("ReduceSum", squares, *node.proto.input[1:], **options)
+        node.op("Sqrt", total, to=node.output(0))
+        return
+    expand(node)
 
 
 def without_elements(node: Node) -> None:
