@@ -29,6 +29,8 @@ from fuzz.graphs import OPERATORS as GRAPH_OPERATORS
 from fuzz.graphs import random_graph
 from fuzz.modules import check_module
 from fuzz.mutants import damaged, edits_of_bytes, edits_of_text, rewritten
+from fuzz.run_time import products, values
+from fuzz.special import special
 from numc.compiler.arithmetic import grammar
 from numc.compiler.arithmetic.formats import FORMATS
 from numc.compiler.arithmetic.operators import FMAS
@@ -451,5 +453,8 @@ KINDS: dict[str, Kind] = {
     "graphs": graphs,
     "guarded": guarded_runs,
     "modules": modules,
+    "values": values,
+    "products": products,
+    "special": special,
     "broken": broken,
 }
