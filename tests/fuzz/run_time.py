@@ -1,7 +1,8 @@
 """Models whose inputs choose sizes: what ONNX forbids has to be refused, what it allows has to be computed.
 
-ROWS is the table of models of one operator. The oracle is onnxruntime: where it answers, numc has the same answer, and where it
-refuses, numc refuses. `products` has no oracle: numbers of elements beyond 2^60 are refused, and others are right.
+ROWS is the table of models of one operator. The oracle is onnxruntime: where it answers, numc has the same answer, and
+where it refuses, numc refuses. `products` has no oracle: numbers of elements beyond 2^60 are refused, and others are
+right.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ EXTREME = (2**31, 2**40, 2**61 + 1, 2**62, 2**63 - 1, -(2**31), -(2**62), -(2**6
 class Row:
     """A model of one node.
 
-    node: "Op a,b -> y". inputs: name -> "type:sizes:values", where sizes are numbers or free ones such as n, n1, n2 (which are
-    mostly equal, as the letter says), and values are one of `_draw`. fixed: inputs that are weights. peer: False where
-    onnxruntime takes what ONNX forbids, or the reverse; such a case has only to end in an answer or an error.
+    node: "Op a,b -> y". inputs: name -> "type:sizes:values", where sizes are numbers or free ones such as n, n1, n2
+    (which are mostly equal, as the letter says), and values are one of `_draw`. fixed: inputs that are weights.
+    outputs: their types.
     """
 
     node: str
@@ -48,7 +49,9 @@ def _weights(*shape: int) -> np.ndarray:
 
 
 ROWS: dict[str, Row] = {
-    "slice": Row("Slice x,s,e,a,t -> y", {"x": "f:n,4", "s": "i:1:index", "e": "i:1:index", "t": "i:1:step"}, fixed={"a": [0]}),
+    "slice": Row(
+        "Slice x,s,e,a,t -> y", {"x": "f:n,4", "s": "i:1:index", "e": "i:1:index", "t": "i:1:step"}, fixed={"a": [0]}
+    ),
     "slice_two": Row("Slice x,s,e -> y", {"x": "f:n,m", "s": "i:2:index", "e": "i:2:index"}),
     "reshape": Row("Reshape x,s -> y", {"x": "f:n,m", "s": "i:2:shape"}),
     "reshape_three": Row("Reshape x,s -> y", {"x": "f:n,m", "s": "i:3:shape"}),
@@ -74,7 +77,11 @@ ROWS: dict[str, Row] = {
     "gather_columns": Row("Gather x,i -> y", {"x": "f:n,m", "i": "i:k:index"}, {"axis": 1}),
     "gather_elements": Row("GatherElements x,i -> y", {"x": "f:n,m", "i": "i:k,m1:index"}),
     "gather_nd": Row("GatherND x,i -> y", {"x": "f:n,m", "i": "i:k,2:index"}),
-    "scatter_elements": Row("ScatterElements x,i,u -> y", {"x": "f:n,m", "i": "i:k,m1:index", "u": "f:k1,m2"}, {"axis": 0, "reduction": "max"}),
+    "scatter_elements": Row(
+        "ScatterElements x,i,u -> y",
+        {"x": "f:n,m", "i": "i:k,m1:index", "u": "f:k1,m2"},
+        {"axis": 0, "reduction": "max"},
+    ),
     "scatter_nd": Row("ScatterND x,i,u -> y", {"x": "f:n,m", "i": "i:k,1:index", "u": "f:k1,m1"}, {"reduction": "max"}),
     "add": Row("Add x,y -> z", {"x": "f:n,m", "y": "f:n1,m1"}),
     "where": Row("Where c,x,y -> z", {"c": "b:n,m", "x": "f:n1,m1", "y": "f:m2"}),
@@ -87,10 +94,16 @@ ROWS: dict[str, Row] = {
     "einsum": Row("Einsum x,y -> z", {"x": "f:n,m", "y": "f:m1,k"}, {"equation": "ij,jk->ki"}),
     "diagonal": Row("Einsum x -> z", {"x": "f:n,n1"}, {"equation": "ii->i"}),
     "conv": Row("Conv x,w -> y", {"x": "f:n,3,h,l"}, fixed={"w": _weights(4, 3, 3, 3)}),
-    "conv_stride": Row("Conv x,w -> y", {"x": "f:n,3,h,l"}, {"strides": [2, 2], "pads": [1, 0, 0, 1]}, {"w": _weights(4, 3, 2, 3)}),
-    "conv_transpose": Row("ConvTranspose x,w -> y", {"x": "f:n,3,h,l"}, {"strides": [2, 2]}, {"w": _weights(3, 4, 3, 3)}),
+    "conv_stride": Row(
+        "Conv x,w -> y", {"x": "f:n,3,h,l"}, {"strides": [2, 2], "pads": [1, 0, 0, 1]}, {"w": _weights(4, 3, 2, 3)}
+    ),
+    "conv_transpose": Row(
+        "ConvTranspose x,w -> y", {"x": "f:n,3,h,l"}, {"strides": [2, 2]}, {"w": _weights(3, 4, 3, 3)}
+    ),
     "max_pool": Row("MaxPool x -> y", {"x": "f:n,2,h,l"}, {"kernel_shape": [3, 2]}),
-    "average_pool": Row("AveragePool x -> y", {"x": "f:n,2,h,l"}, {"kernel_shape": [2, 3], "strides": [2, 1], "ceil_mode": 1}),
+    "average_pool": Row(
+        "AveragePool x -> y", {"x": "f:n,2,h,l"}, {"kernel_shape": [2, 3], "strides": [2, 1], "ceil_mode": 1}
+    ),
     "global_pool": Row("GlobalAveragePool x -> y", {"x": "f:n,2,h,l"}),
     "softmax": Row("Softmax x -> y", {"x": "f:n,m"}),
     "layer_norm": Row("LayerNormalization x,s -> y", {"x": "f:n,m", "s": "f:m1"}),
@@ -103,8 +116,10 @@ ROWS: dict[str, Row] = {
     "space_to_depth": Row("SpaceToDepth x -> y", {"x": "f:n,c,h,l"}, {"blocksize": 2}),
     "reverse": Row("ReverseSequence x,n -> y", {"x": "f:n,m,2", "n": "i:m1:index"}, {"time_axis": 0, "batch_axis": 1}),
     "nonzero": Row("NonZero x -> y", {"x": "f:n,m"}, outputs="i"),
-    "lstm": Row("LSTM x,w,r -> ,y", {"x": "f:n,m,2"}, {"hidden_size": 3}, {"w": _weights(1, 12, 2), "r": _weights(1, 12, 3)}),
-}  # fmt: skip
+    "lstm": Row(
+        "LSTM x,w,r -> ,y", {"x": "f:n,m,2"}, {"hidden_size": 3}, {"w": _weights(1, 12, 2), "r": _weights(1, 12, 3)}
+    ),
+}
 
 ROUND = ("", "Neg", "Relu", "Identity")
 """What stands before and behind the node: code is fused with what surrounds it."""
@@ -151,7 +166,8 @@ def _run(session: Any, program: Any, feeds: Arrays, run: int) -> bool:
             raise Finding(f"numc refuses what onnxruntime computes: {error}") from None
         return False
     if wanted is None:
-        raise Finding(f"numc computes {[list(r.shape) for r in results.values()]} where onnxruntime refuses: {why[-200:]}")
+        shapes = [list(result.shape) for result in results.values()]
+        raise Finding(f"numc computes {shapes} where onnxruntime refuses: {why[-200:]}")
     for (name, got), want in zip(results.items(), wanted, strict=True):
         compare(name, got, want)
     return True

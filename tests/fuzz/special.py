@@ -1,7 +1,7 @@
 """Random ONNX graphs on special values: NaN, infinities, zeros of both signs, subnormals, the largest numbers.
 
-Runtimes differ in what ONNX does not say, so the oracle is a vote: where onnxruntime and onnx's reference evaluator agree about an
-element, numc agrees with them.
+Runtimes differ in what ONNX does not say, so the oracle is a vote: where onnxruntime and onnx's reference evaluator
+agree about an element, numc agrees with them.
 """
 
 from __future__ import annotations
