@@ -76,14 +76,12 @@ def pack(x: npt.ArrayLike, to: str, *, axis: int | None = None, align: int | Non
     if not isinstance(conversion, GroupConversion):
         fmt = conversion.format
         rounded = round_array(x, to, axis=axis)
-        if fmt.significand_bits == 0 and not fmt.finite and np.isnan(rounded).any():
-            raise NumcError(f"x has a NaN, which '{fmt.name}' has no encoding for: pack another format")
         words = _split(rounded, fmt.parts) if fmt.parts > 1 else rounded
         return Packed(_code_bytes(encode(words.reshape(-1), fmt), fmt.bits // fmt.parts), rounded.shape, fmt.name)
     array = f32_array(x, "x")
     where = layout(array.shape, conversion.of_tensors().format, axis)
     rows = where.rows_of(array)
-    tensor = shared(rows, conversion.format, where)
+    tensor = shared(rows, conversion.format)
     data = b""
     if array.size:
         parts = [_part_bits(values, conversion, tensor) for values in where.split(rows)]

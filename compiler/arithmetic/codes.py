@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from numc.compiler.arithmetic.formats import Format
 from numc.compiler.arithmetic.numpy_rounding import F32Array, F64Array, exponents
+from numc.compiler.support.errors import NumcError
 
 Codes = npt.NDArray[np.int64]
 Bits = npt.NDArray[np.uint8]
@@ -33,7 +34,10 @@ def decode_finite(codes: Codes, exponent_bits: int, significand_bits: int) -> F6
 
 
 def encode(x: F32Array, fmt: Format) -> Codes:
-    """Return the codes of values of a format, or of one part of it, as `Format.encode` does."""
+    """Return the codes of values of a format, or of one part of it, as `Format.encode` does.
+
+    Raises NumcError for a NaN of a format that has none: where there are no significand bits.
+    """
     finite = np.isfinite(x)
     codes = encode_finite(
         np.where(finite, x, np.float32(0)).astype(np.float64), fmt.exponent_bits, fmt.significand_bits
@@ -42,6 +46,9 @@ def encode(x: F32Array, fmt: Format) -> Codes:
         return codes
     sign = fmt.exponent_bits + fmt.significand_bits
     top = ((1 << fmt.exponent_bits) - 1) << fmt.significand_bits
+    has_nan = fmt.finite or fmt.significand_bits > 0
+    if not has_nan and np.isnan(x).any():
+        raise NumcError(f"x has a NaN, which '{fmt.name}' has no encoding for: use a format with significand bits")
     nan = (1 << sign) - 1 if fmt.finite else top | 1 << max(fmt.significand_bits - 1, 0)
     infinity = top | np.signbit(x).astype(np.int64) << sign
     return np.select([np.isnan(x), ~finite], [np.int64(nan), infinity], codes)

@@ -134,8 +134,8 @@ class GroupFormat(ABC):
 
     # The same on arrays, in binary64.
 
-    def shared_by(self, largest: F64Array) -> float:
-        """What a tensor shares whose groups have the magnitudes `largest`, infinities and NaN among them."""
+    def shared_by(self, largest: float) -> float:
+        """What a tensor shares whose largest magnitude is `largest`, which can be an infinity or a NaN."""
         return 0.0
 
     @abstractmethod

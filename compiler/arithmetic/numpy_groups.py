@@ -97,7 +97,7 @@ def round_groups(
     where = layout(x.shape, to.format, axis)
     rows = where.rows_of(x)
     result = np.empty_like(rows)
-    tensor = shared(rows, to.format, where)
+    tensor = shared(rows, to.format)
     drawn = where.rows_of(np.zeros(x.shape, np.float32) if noise is None else noise.view(np.float32))
     for values, out, some in zip(where.split(rows), where.split(result), where.split(drawn), strict=True):
         _convert(values, out, to, tensor, None if noise is None else some.view(np.uint32))
@@ -105,7 +105,7 @@ def round_groups(
 
 
 def largest_magnitude(x: F32Array, fmt: GroupFormat) -> np.float32:
-    """What the conversion of an operand of a contraction depends on: the largest magnitude of the tensor.
+    """What the conversion of a tensor depends on: its largest magnitude.
 
     An infinity or a NaN makes it NaN, but for formats of which only finite values count. 0 for an empty tensor.
     """
@@ -142,7 +142,7 @@ def convert_operand(rows: F32Array, to: GroupConversion, largest: np.float32 | F
         each = [convert_operand(row[None], plain, m).values for row, m in zip(rows, every, strict=True)]
         return Operand(np.concatenate(each) if each else rows, none, none)
     where = layout(rows.shape, fmt, None)
-    tensor = fmt.shared_by(np.array([largest], np.float64))
+    tensor = fmt.shared_by(float(largest))
     result = np.empty_like(rows)
     units: list[F32Array] = []
     most: list[F32Array] = []
@@ -197,12 +197,9 @@ def blocks(groups: F32Array) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, len(groups), step))
 
 
-def shared(rows: F32Array, fmt: GroupFormat, where: Layout) -> float:
+def shared(x: F32Array, fmt: GroupFormat) -> float:
     """Return what a tensor shares: a largest exponent, a scale, or 0 where there is nothing."""
-    if not fmt.shares_tensor:
-        return 0.0
-    largest = [largest_magnitudes(values).reshape(-1) for values in where.split(rows)]
-    return fmt.shared_by(np.concatenate(largest) if largest else np.zeros(0))
+    return fmt.shared_by(float(largest_magnitude(x, fmt))) if fmt.shares_tensor else 0.0
 
 
 @np.errstate(all="ignore")  # a signalling NaN is no reason to warn

@@ -47,6 +47,28 @@ def test_groups_without_numbers_and_of_zeros() -> None:
     assert numc.pack(np.full(2, np.nan, np.float32), "bfp(2,2,2)").shared == 0
 
 
+@pytest.mark.parametrize(
+    ("to", "value", "data", "shared"),
+    [
+        ("mxfp8", 0.0, "00 00 80", 0),
+        ("mxint8", 0.0, "00 00 00", 0),
+        ("mxfp8", np.nan, "ff 00 00", 0),
+        ("int8", 0.0, "00 00", 0),
+        ("int8", np.nan, "00 00", np.nan),
+        ("bfp(2,5,2)", 0.0, "00 04", 0),  # the lowest exponent, then a sign and two magnitude bits for each value
+        ("bfp(2,5,2)", np.nan, "1f 00", 0),
+    ],
+)
+def test_scales_of_groups_without_numbers_but_zeros(to: str, value: float, data: str, shared: float) -> None:
+    x = np.array([value, -value], np.float32)
+    packed = numc.pack(x, to)
+    assert packed.data == bytes.fromhex(data)
+    np.testing.assert_equal(packed.shared, shared)
+    got, want = numc.unpack(packed), numc.round(x, to)
+    np.testing.assert_array_equal(got, want)
+    assert np.array_equal(np.signbit(got), np.signbit(want))
+
+
 def test_blocks_of_mx() -> None:
     packed = numc.pack(np.array([[6.0, -0.5, 0, 0], [np.inf, 1, 0, 0]], np.float32), "mxfp4")
     assert bits(packed) == fields("8:127 4:7 4:9 4:0 4:0  8:255 4:0 4:0 4:0 4:0")
@@ -151,7 +173,7 @@ def test_errors() -> None:
         ),
         (
             lambda: numc.pack(np.array([np.nan], np.float32), "e3m0"),
-            "x has a NaN, which 'e3m0' has no encoding for: pack another format",
+            "x has a NaN, which 'e3m0' has no encoding for: use a format with significand bits",
         ),
         (lambda: numc.pack(np.ones(4), "mxfp4"), "x is float64: want float32; convert it with .astype('float32')"),
     ]:

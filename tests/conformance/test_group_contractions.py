@@ -115,6 +115,36 @@ def test_the_window_of_exponents_is_that_of_the_whole_operand() -> None:
     assert str(numc.matmul(a, np.ones((2, 1), np.float32), fma="bfp(2,1,3)").tolist()) == "[[nan], [0.0]]"
 
 
+def test_finite_values_beside_a_nan_count_in_the_window_of_exponents_everywhere() -> None:
+    """e=1: next to 2^4, in whatever group, 2^0 is below the window: arrays, bytes and contractions agree."""
+    for special in (np.nan, np.inf):
+        x = np.array([[special, 16, 1, 0]], np.float32)
+        want = [[np.nan, np.nan, 0, 0]]
+        np.testing.assert_array_equal(numc.round(x, "bfp(2,1,3)"), want)
+        np.testing.assert_array_equal(reference.round_groups(x, "bfp(2,1,3)"), want)
+        packed = numc.pack(x, "bfp(2,1,3)")
+        assert packed.shared == 4
+        np.testing.assert_array_equal(numc.unpack(packed), want)
+        rows = x.reshape(2, 2)
+        product = numc.matmul(rows, np.ones((2, 1), np.float32), fma="bfp(2,1,3)")
+        np.testing.assert_array_equal(product, [[np.nan], [0]])
+
+
+@pytest.mark.parametrize(
+    ("size", "want"),
+    [(3e38, [np.inf, np.nan, -np.inf]), (1e-22, [2, 2, 2]), (1e-20, None), (2e21, None), (1e-42, [2, 2, 2])],
+)
+def test_a_product_of_scales_beyond_float32_follows_ieee(size: float, want: list[float] | None) -> None:
+    """An infinity, of which an integer sum of 0 makes a NaN; or a subnormal or zero. None: not known beforehand."""
+    a, b = np.array([[size, -size / 3, 0]], np.float32), np.array([[1, 0, -1], [0.5, 0, 0], [1, 0, 0]], np.float32)
+    c = np.full((1, 3), 2, np.float32)
+    for fma in ("int8", "int16"):
+        got = numc.matmul(a, b * np.float32(size), c, fma=fma)
+        np.testing.assert_array_equal(got, reference.matmul(a, b * np.float32(size), c, fma))
+        if want is not None:
+            np.testing.assert_array_equal(got, [want])
+
+
 def test_mx_is_a_chain_of_fmas() -> None:
     """448 * 448 and 2^-9 * 2^-9 are 36 bits apart; in one block the small product is lost, however often it comes."""
     a = np.full(32, 2.0**-9)

@@ -220,3 +220,15 @@ def test_machines_that_are_not_there() -> None:
         NumcError, match="^machine 'thessis': No such file.*did you mean 'thesis'.*or one of fast, thesis, vpgpu$"
     ):
         load_machine("thessis")
+
+
+def test_padding_and_zeros_between_inputs_are_moved_once() -> None:
+    """2 channels of 5 x 5: 13 x 13 with the zeros of the transposed convolution; 54 weights, 3 results of 11 x 11."""
+    import torch
+
+    for layer, values in (
+        (torch.nn.ConvTranspose2d(2, 3, 3, stride=2), 2 * 13 * 13 + 54 + 3 * 11 * 11),
+        (torch.nn.Conv2d(2, 3, 1, stride=3, padding=2), 2 * 9 * 9 + 6 + 3 * 3 * 3),
+    ):
+        model = torch.export.export(layer.eval(), (torch.zeros(1, 2, 5, 5),))
+        assert numc.cost(model).bytes == 4 * values

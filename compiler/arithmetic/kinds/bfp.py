@@ -132,14 +132,9 @@ class Bfp(GroupFormat):
         sizes = [min(units(value, shift - cut, to, noise), most) >> cut for value, noise in group]
         return [signed(times_power(m, shift), is_negative(value)) for m, value in zip(sizes, values, strict=True)]
 
-    def shared_by(self, largest: F64Array) -> float:
-        """The same on arrays; groups with an infinity or a NaN do not count."""
-        import numpy as np
-
-        from numc.compiler.arithmetic import numpy_rounding as arrays
-
-        top = np.max(arrays.exponents(largest), where=(largest > 0) & np.isfinite(largest), initial=-1024)
-        return float(top) if top > -1024 else 0.0
+    def shared_by(self, largest: float) -> float:
+        """The same on arrays."""
+        return float(math.frexp(largest)[1] - 1) if 0 < largest < math.inf else 0.0
 
     def quantize(self, values: F32Array, shared: float, to_integer: ToInteger) -> tuple[F64Array, F64Array]:
         """Elements are M, with its sign."""

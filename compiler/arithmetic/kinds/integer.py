@@ -117,14 +117,13 @@ class Int(GroupFormat):
         q = min(exact_integer(quotient, to, is_negative(value), noise), self.largest)
         return -q if is_negative(value) else q
 
-    def shared_by(self, largest: F64Array) -> float:
+    def shared_by(self, largest: float) -> float:
         """The same on arrays."""
         import numpy as np
 
-        most = float(np.max(largest, initial=0.0))
-        if not np.isfinite(most):
+        if not math.isfinite(largest):
             return math.nan
-        return max(float(np.float32(most) / np.float32(self.largest)), _LEAST) if most else 0.0
+        return max(float(np.float32(largest) / np.float32(self.largest)), _LEAST) if largest else 0.0
 
     def quantize(self, values: F32Array, shared: float, to_integer: ToInteger) -> tuple[F64Array, F64Array]:
         """Elements are integers; a zero has no sign."""

@@ -51,13 +51,10 @@ def convert_row(row: Sequence[Noisy], to: GroupConversion, largest: Value) -> li
 
 
 def _converted(rows: Sequence[Sequence[Noisy]], to: GroupConversion) -> list[list[Value]]:
-    """All rows of a tensor. Where only finite values count, groups with an infinity or a NaN do not."""
+    """All rows of a tensor."""
     fmt = to.format
-    cut = [_groups(row, to) for row in rows]
-    every = [[value for value, _ in group] for row in cut for group in row]
-    counted = [value for group in every if not fmt.finite_only or is_finite(group) for value in group]
-    shared = fmt.shared(largest_magnitude(counted, finite=False))
-    return [[value for group in row for value in fmt.convert(group, to, shared)] for row in cut]
+    shared = fmt.shared(largest_magnitude([value for row in rows for value, _ in row], finite=fmt.finite_only))
+    return [[value for group in _groups(row, to) for value in fmt.convert(group, to, shared)] for row in rows]
 
 
 def _groups(row: Sequence[Noisy], to: GroupConversion) -> list[Sequence[Noisy]]:
