@@ -32,7 +32,9 @@ _CHOICES = {
         ("NegativeLogLikelihoodLoss.reduction", "SoftmaxCrossEntropyLoss.reduction"), ("mean", "none", "sum")
     ),
 }
-_TYPES = ("dtype", "output_datatype", "softmax_precision", "stash_type", "to")
+_TYPES = ("dtype", "output_datatype", "to")
+_PRECISIONS = ("softmax_precision", "stash_type")
+_FLOATS = ("bfloat16", "double", "float", "float16")
 
 
 def fault(node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> str:
@@ -75,6 +77,9 @@ def _of_values(node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> str:
             return f"its input {n} ({formal.name}) is missing"
     if len(node.output) > schema.max_output:
         return f"it has {len(node.output)} outputs, and at most {schema.max_output} are allowed"
+    parts = next((a.i for a in node.attribute if a.name == "num_outputs"), len(node.output))
+    if node.op_type == "Split" and parts != len(node.output):  # the shape inference of onnx does not survive it
+        return f"its num_outputs is {parts}, and it has {len(node.output)} outputs"
     return ""
 
 
@@ -98,8 +103,11 @@ def _of_attributes(node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> str:
 
 
 def _of_value(what: str, attribute: onnx.AttributeProto) -> str:
-    if what.partition(".")[2] in _TYPES and attribute.i not in NUMBERS:
-        return f"type {NAMES.get(attribute.i, attribute.i)}: only types of numbers and bool are allowed"
+    name, kind = what.partition(".")[2], NAMES.get(attribute.i, str(attribute.i))
+    if name in _TYPES and attribute.i not in NUMBERS:
+        return f"type {kind}: only types of numbers and bool are allowed"
+    if name in _PRECISIONS and kind not in _FLOATS:
+        return f"type {kind}: only {', '.join(_FLOATS)} are allowed"
     value = attribute.s.decode(errors="replace")
     if what in _CHOICES and value not in _CHOICES[what]:
         return f"'{value}': only {', '.join(_CHOICES[what])} are allowed"

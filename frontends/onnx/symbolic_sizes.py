@@ -22,6 +22,9 @@ Size = tuple[int, tuple[str, ...]]
 Values = npt.NDArray[np.object_]
 """Of each element a Size; None for one that is not known."""
 
+_MAX_NAMES = 64
+"""The largest number of free sizes in a product: what is squared again and again is no size of a tensor."""
+
 _INTEGERS = (onnx.TensorProto.BOOL, onnx.TensorProto.INT32, onnx.TensorProto.INT64)
 
 
@@ -125,7 +128,10 @@ def _product(*sizes: Size | None) -> Size | None:
     known = [size for size in sizes if size is not None]
     if len(known) < len(sizes):
         return None
-    return math.prod(factor for factor, _ in known), tuple(sorted(name for _, names in known for name in names))
+    factor = math.prod(factor for factor, _ in known)
+    if abs(factor) >= 2**63 or sum(len(names) for _, names in known) > _MAX_NAMES:
+        return None
+    return factor, tuple(sorted(name for _, names in known for name in names))
 
 
 def _quotient(one: Size | None, other: Size | None) -> Size | None:

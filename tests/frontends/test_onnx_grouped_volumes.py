@@ -8,9 +8,12 @@ import pytest
 from onnx import helper, numpy_helper
 
 import numc
+from tests.shared.tiers import one_in
+
+CASES = [(4, 4, False), (4, 8, False), (2, 4, True)]
 
 
-@pytest.mark.parametrize(("groups", "outputs", "free"), [(4, 4, False), (4, 8, False), (2, 4, True)])
+@pytest.mark.parametrize(("groups", "outputs", "free"), one_in(99, CASES, CASES[-1]))
 def test_groups_in_three_dimensions(groups: int, outputs: int, free: bool) -> None:
     rng = np.random.default_rng(0)
     sizes = {"x": (2, 4, 5, 6, 7), "w": (outputs, 4 // groups, 3, 3, 3), "b": (outputs,)}

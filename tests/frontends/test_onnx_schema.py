@@ -29,6 +29,7 @@ TREE = {"nodes_splits": numpy_helper.from_array(np.float32([1.0])), "nodes_featu
         "nodes_trueleafs": [1], "nodes_falseleafs": [1], "leaf_targetids": [0, 0],
         "leaf_weights": numpy_helper.from_array(np.float32([1.0, 2.0]))}  # fmt: skip
 
+TURNS = {"c": ones(1, 14, 3), "s": ones(1, 14, 3)}
 ROWS: list[Row] = [
     # What schemas say.
     ("Relu", {"w": ones(1)}, {}, "it has 2 inputs, and 1 are allowed"),
@@ -102,7 +103,23 @@ ROWS: list[Row] = [
     ("ScatterElements", {"i": np.zeros((1, 1, 1, 1), np.int64), "u": ones(1, 1, 1, 2)}, {},
      "'u' has sizes [1, 1, 1, 2]: [1, 1, 1, 1] are needed"),
     ("Transpose", {}, {"perm": [0, 1, 2, 2]}, "its perm [0, 1, 2, 2] is no order of 4 axes"),
+    ("Compress", {"c": np.array(True)}, {}, "'c' has sizes []: [?] are needed"),
+    ("NonMaxSuppression", {"s": ones(1, 1, 8)}, {}, "'x' has sizes [1, 8, 14, 14]: [?, ?, 4] are needed"),
+    ("NonMaxSuppression", {"s": ones(1, 1, 7)}, {"shape": (1, 8, 4)}, "'s' has sizes [1, 1, 7]: [1, ?, 8] are needed"),
+    ("RotaryEmbedding", TURNS, {"opset": 23, "shape": (2, 6)}, "'x' has 2 dimensions: 3 or 4 are allowed"),
+    ("RotaryEmbedding", TURNS, {"opset": 23, "shape": (1, 2, 6), "num_heads": 4},
+     "its num_heads is 4, which does not divide the 6 elements of a token"),
+    ("RotaryEmbedding", TURNS, {"opset": 23, "shape": (1, 2, 6), "num_heads": 2},
+     "it turns 3 of the 3 elements of a head: an even number of them is needed"),
+    ("RotaryEmbedding", TURNS, {"opset": 23, "rotary_embedding_dim": 16},
+     "it turns 16 of the 14 elements of a head: an even number of them is needed"),
+    ("RotaryEmbedding", TURNS, {"opset": 23}, "'c' has sizes [1, 14, 3]: [?, ?, 7] are needed"),
     # Others.
+    ("Attention", {"k": ones(*IMAGE), "v": ones(*IMAGE)}, {"opset": 23, "softmax_precision": 2},
+     "its attribute softmax_precision is type uint8: only bfloat16, double, float, float16 are allowed"),
+    ("LSTM", {"w": ones(1, 16, 3), "r": ones(1, 16, 4)}, {"hidden_size": 4, "input_forget": 1, "shape": (2, 1, 3)},
+     "its attribute input_forget is 1: only 0 is available"),
+    ("Split", {}, {"num_outputs": 3, "outputs": 2}, "its num_outputs is 3, and it has 2 outputs"),
     ("GatherND", {"i": np.array([[0, 0]])}, {"batch_dims": 2},
      "its batch_dims 2 is not below the ranks of its inputs, 4 and 2"),
     ("GatherND", {"i": np.array([[0] * 5])}, {}, "'i' has 5 numbers for an element: 1 to 4 are allowed"),
@@ -125,6 +142,7 @@ def test_refused(operator: str, others: dict[str, np.ndarray], attributes: dict[
     given = dict(attributes)
     shape = given.pop("shape", IMAGE)
     results = [f"y{n}" for n in range(given.pop("outputs", 1))]
+    opset = given.pop("opset", 22)
     node = helper.make_node(operator, ["x", *others], results, name="layer", **given)
     constants = [numpy_helper.from_array(value, name) for name, value in others.items() if name]
     graph = helper.make_graph(
@@ -134,7 +152,7 @@ def test_refused(operator: str, others: dict[str, np.ndarray], attributes: dict[
         [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in results],
         constants,
     )
-    opsets = [helper.make_opsetid("", 22), helper.make_opsetid("ai.onnx.ml", 5)]
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("ai.onnx.ml", 5)]
     with pytest.raises(numc.NumcError) as caught:
         numc.compile(helper.make_model(graph, opset_imports=opsets, ir_version=10))
     assert f"1 node cannot be compiled: node 'layer' ({operator}, opset " in str(caught.value)

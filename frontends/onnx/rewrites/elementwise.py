@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from onnx import TensorProto
 
 from numc.frontends.onnx.rewrites.node import END, Node, RefusedError
 
@@ -24,6 +25,20 @@ def mod(node: Node) -> None:
     is_zero = node.op("And", node.op("Equal", source, zero), node.op("Equal", left, zero))
     signed = node.op("Where", node.op("Less", source, zero), node.op("Neg", left), left)
     node.op("Where", is_zero, source, signed, to=node.output(0))
+
+
+def batch_normalization(node: Node) -> None:
+    """BatchNormalization of float64 and another type: computed in float64."""
+    kinds = [node.dtype(name) for name in node.proto.input]
+    if len(set(kinds)) == 1 or TensorProto.DOUBLE not in kinds:
+        return
+    wide = [node.cast(name, TensorProto.DOUBLE) for name in node.proto.input]
+    copy = node.copy()
+    copy.input[:] = wide
+    copy.output[:] = [node.fresh() if name else "" for name in node.proto.output]
+    for name, to, kind in zip(copy.output, node.proto.output, [kinds[0], kinds[3], kinds[4]], strict=False):
+        if to:
+            node.cast(name, kind, to=to)
 
 
 def dropout(node: Node) -> None:

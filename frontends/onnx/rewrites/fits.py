@@ -113,7 +113,35 @@ def _recurrent(node: Node, first: Sizes, shapes: Sequence[Sizes | None]) -> str:
     return next(filter(None, (_wrong(node, n, shapes, sizes) for n, sizes in enumerate(wanted))), "")
 
 
+def _compress(node: Node, _: Sizes, shapes: Sequence[Sizes | None]) -> str:
+    return _wrong(node, 0, shapes, [None])
+
+
+def _boxes(node: Node, first: Sizes, shapes: Sequence[Sizes | None]) -> str:
+    if differ(first, [None, None, 4]):
+        return f"'{node.input(0)}' has sizes {first}: [?, ?, 4] are needed"
+    return _wrong(node, 0, shapes, [first[0], None, first[1]])
+
+
+def _rotary(node: Node, first: Sizes, shapes: Sequence[Sizes | None]) -> str:
+    if len(first) not in (3, 4):
+        return f"'{node.input(0)}' has {len(first)} dimensions: 3 or 4 are allowed"
+    heads, size = node.attribute("num_heads", 0), first[-1]
+    if len(first) == 3:
+        if heads < 1 or (size is not None and size % heads):
+            return f"its num_heads is {heads}, which does not divide the {size} elements of a token"
+        size = None if size is None else size // heads
+    turned = node.attribute("rotary_embedding_dim", 0) or size
+    if turned is None:
+        return ""
+    if turned < 2 or turned % 2 or (size is not None and turned > size):
+        return f"it turns {turned} of the {size or '?'} elements of a head: an even number of them is needed"
+    half = [*[None] * (1 if node.input(3) else 2), turned // 2]
+    return _wrong(node, 0, shapes, half) or _wrong(node, 1, shapes, half)
+
+
 _CHECKS: dict[str, Callable[[Node, Sizes, Sequence[Sizes | None]], str]] = {
+    "Compress": _compress,
     "DepthToSpace": _depth_to_space,
     "GatherElements": _gather_elements,
     "GlobalAveragePool": _image,
@@ -125,8 +153,10 @@ _CHECKS: dict[str, Callable[[Node, Sizes, Sequence[Sizes | None]], str]] = {
     "InstanceNormalization": _instance_normalization,
     "LRN": _local_response,
     "LpNormalization": _norm,
+    "NonMaxSuppression": _boxes,
     "ReverseSequence": _reverse_sequence,
     "RoiAlign": _regions,
+    "RotaryEmbedding": _rotary,
     "ScatterElements": _scatter_elements,
     "Transpose": _transpose,
 }

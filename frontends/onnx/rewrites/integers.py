@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 import onnx
@@ -13,30 +13,43 @@ from numc.frontends.onnx.rewrites.node import Node
 _BITS = {TensorProto.INT8: 8, TensorProto.UINT8: 8, TensorProto.INT16: 16, TensorProto.INT32: 32, TensorProto.INT64: 64}
 
 
-def in_int32(rule: Callable[[Node], None] | None = None) -> Callable[[Node], None]:
-    """A rule by which what torch-mlir takes for signed bytes is computed in int32; another type follows `rule`."""
+BYTES = (TensorProto.INT8, TensorProto.UINT8)
+
+
+def in_int32(
+    rule: Callable[[Node], None] | None = None, narrow: Collection[int] = (TensorProto.UINT8,)
+) -> Callable[[Node], None]:
+    """A rule by which `narrow` types are computed in int32; another type follows `rule`.
+
+    torch-mlir takes unsigned bytes for signed ones, and crashes on some operators of bytes.
+    """
 
     def rewrite(node: Node) -> None:
-        if node.dtype(node.input(0)) != TensorProto.UINT8:
+        if node.dtype(node.input(0)) not in narrow:
             if rule is not None:
                 rule(node)
             return
-        copy = onnx.NodeProto.FromString(node.proto.SerializeToString())
-        types = dict(node.types)
-        for n, name in enumerate(node.proto.input):
-            if node.dtype(name) == TensorProto.UINT8:
-                copy.input[n] = node.cast(name, TensorProto.INT32)
-                types[copy.input[n]] = kind = onnx.TypeProto.FromString(node.type_of(name).SerializeToString())
-                kind.tensor_type.elem_type = TensorProto.INT32
-        copy.output[0] = node.fresh()
-        casts = len(node.made)
-        if rule is not None:
-            rule(replace(node, proto=copy, types=types))
-        if len(node.made) == casts:
-            node.made.append(copy)
-        node.cast(copy.output[0], TensorProto.UINT8, to=node.output(0))
+        compute_in(node, TensorProto.INT32, rule)
 
     return rewrite
+
+
+def compute_in(node: Node, wide: int, rule: Callable[[Node], None] | None) -> None:
+    """Emit a node, or what `rule` makes of it, with inputs and a result of its type cast to and from another."""
+    own, types = node.dtype(node.input(0)), dict(node.types)
+    copy = onnx.NodeProto.FromString(node.proto.SerializeToString())
+    for n, name in enumerate(node.proto.input):
+        if node.dtype(name) == own:
+            copy.input[n] = node.cast(name, wide)
+            types[copy.input[n]] = kind = onnx.TypeProto.FromString(node.type_of(name).SerializeToString())
+            kind.tensor_type.elem_type = wide
+    copy.output[0] = node.fresh()
+    casts = len(node.made)
+    if rule is not None:
+        rule(replace(node, proto=copy, types=types))
+    if len(node.made) == casts:
+        node.made.append(copy)
+    node.cast(copy.output[0], own, to=node.output(0))
 
 
 def absolute(node: Node) -> None:

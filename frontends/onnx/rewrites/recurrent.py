@@ -16,6 +16,7 @@ def recurrent(node: Node) -> None:
         raise RefusedError("its peephole weights P are not available")
     if node.attribute("clip", None) is not None:
         raise RefusedError("its attribute clip is not available")
+    node.refuse_attribute("input_forget", 0)
     names = [name.decode() for name in node.attribute("activations", [])]
     if others := sorted(set(names) - _ACTIVATIONS):
         raise RefusedError(f"the activation {others[0]} is not available, only {', '.join(sorted(_ACTIVATIONS))}")

@@ -27,6 +27,8 @@ def reduce(node: Node) -> None:
     """Reductions of no elements have a constant result."""
     operator, source, result = node.proto.op_type, node.input(0), node.known_shape(node.output(0))
     if 0 not in (node.known_shape(source) or ()):
+        if operator == "ReduceMean" and node.dtype(source) and not node.is_float(source):
+            _integer_mean(node)
         return
     value = _OF_NOTHING.get(operator)
     dtype = onnx.helper.tensor_dtype_to_np_dtype(node.dtype(source))
@@ -36,6 +38,17 @@ def reduce(node: Node) -> None:
         raise RefusedError("it reduces a dimension of size 0")
     full = node.constant(np.full(result, value), dtype)
     node.op("Identity", full, to=node.output(0))
+
+
+def _integer_mean(node: Node) -> None:
+    """The mean of integers, cut off to an integer as in the reference of ONNX; torch-mlir has none."""
+    source, one = node.input(0), node.constant(1, np.int64)
+    names = ("keepdims", "noop_with_empty_axes")
+    given = {name: value for name in names if (value := node.attribute(name, None)) is not None}
+    total = node.op("ReduceSum", *node.proto.input, **given)
+    each = node.op("Div", node.op("Size", source), node.op("Max", node.op("Size", total), one))
+    count = node.cast(node.op("Max", each, one), node.dtype(source))  # free sizes may be 0
+    node.op("Div", total, count, to=node.output(0))
 
 
 def log_sum_exp(node: Node) -> None:

@@ -18,10 +18,13 @@ def max_pool(node: Node) -> None:
         max_pool_with_indices(node)
         return
     windows = _pooled(node)
-    if pad_free_image(node, windows, -np.inf) or not windows.is_ceil:
+    if windows.rank == 3 and max(windows.dilations) > 1 and not node.is_float(node.input(0)):
+        _max_of_taps(node, windows)  # torch-mlir crashes
         return
-    if windows.auto:  # it says how many windows there are
-        node.copy(ceil_mode=None)
+    if pad_free_image(node, windows, -np.inf):
+        return
+    if windows.auto or not windows.is_ceil:
+        _as_automatic(node)
         return
     whole = windows.on(fixed_image(node))
     node.copy(ceil_mode=None, auto_pad=None, kernel_shape=whole.kernel, pads=whole.before + whole.after)
@@ -30,10 +33,10 @@ def max_pool(node: Node) -> None:
 def average_pool(node: Node) -> None:
     """AveragePool: the padding for the last window does not count, whether the other padding does or not."""
     windows = _pooled(node)
-    if pad_free_image(node, windows, 0) or not windows.is_ceil:
+    if pad_free_image(node, windows, 0):
         return
-    if windows.auto:
-        node.copy(ceil_mode=None)
+    if windows.auto or not windows.is_ceil:
+        _as_automatic(node)
         return
     whole = windows.on(fixed_image(node))
     before, after, wanted = windows.before, windows.after, whole.after
@@ -45,6 +48,13 @@ def average_pool(node: Node) -> None:
     more = [max(0, w - a) for w, a in zip(wanted, after, strict=True)]
     pool = node.copy(**plain, pads=[0] * len(before) + more, count_include_pad=0)
     pool.input[0] = padded
+
+
+def _as_automatic(node: Node) -> None:
+    """Leave out what has no meaning beside auto_pad, which says how many windows there are: torch-mlir mixes them."""
+    idle = node.attribute("ceil_mode", 0) or node.attribute("pads", ())
+    if idle and node.attribute("auto_pad", "NOTSET") != "NOTSET":
+        node.copy(ceil_mode=None, pads=None)
 
 
 def _pooled(node: Node) -> Windows:
@@ -67,6 +77,12 @@ def lp_pool(node: Node) -> None:
         node.op("Identity", total, to=node.output(0))
     else:
         node.op("Pow", total, node.like(1 / p, node.input(0)), to=node.output(0))
+
+
+def _max_of_taps(node: Node, windows: Windows) -> None:
+    image = fixed_image(node)
+    taps = list(_taps(node, image, windows.on(image), -np.inf))
+    node.op("Max", *taps, to=node.output(0))
 
 
 def max_pool_with_indices(node: Node) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+from onnx import TensorProto
 
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
 
@@ -19,7 +20,8 @@ def roi_align(node: Node) -> None:
     transformed = node.attribute("coordinate_transformation_mode", "half_pixel" if node.opset >= 16 else "")
     half = 0.5 if transformed == "half_pixel" else 0.0
     bins = [node.attribute("output_height", 1), node.attribute("output_width", 1)]
-    scale = node.constant(node.attribute("spatial_scale", 1.0), np.float32)
+    dtype = np.float64 if node.dtype(regions) == TensorProto.DOUBLE else np.float32
+    scale = node.constant(node.attribute("spatial_scale", 1.0), dtype)
     image = node.shape(source)[2:]
     channels, count = node.size(source, 1), node.size(regions, 0)
     height, width = image
@@ -28,7 +30,7 @@ def roi_align(node: Node) -> None:
     op = node.op
 
     def number(value: float) -> str:
-        return node.constant(value, np.float32)
+        return node.constant(value, dtype)
 
     scaled = op("Sub", op("Mul", regions, scale), number(half))
     places = []
@@ -40,7 +42,7 @@ def roi_align(node: Node) -> None:
             span = op("Max", span, number(1))
         total = bins[0 if axis else 1]
         steps = (np.arange(total * samples) + 0.5) / (samples * total)
-        places.append((op("Add", start, op("Mul", span, node.constant(steps[None, :], np.float32))), size))
+        places.append((op("Add", start, op("Mul", span, node.constant(steps[None, :], dtype))), size))
     (y, _), (x, _) = places
     rows, columns = bins[0] * samples, bins[1] * samples
     y = op("Expand", node.reshape(y, [count, rows, 1]), node.list_of([count, rows, columns]))

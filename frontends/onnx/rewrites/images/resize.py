@@ -12,8 +12,10 @@ from onnx import TensorProto
 
 from numc.frontends.onnx.rewrites.functions import expand
 from numc.frontends.onnx.rewrites.images.resize_free import resize_free, rounding_of
-from numc.frontends.onnx.rewrites.node import Node, RefusedError
+from numc.frontends.onnx.rewrites.integers import compute_in
+from numc.frontends.onnx.rewrites.node import FLOATS, Node, RefusedError
 
+_WIDE = (TensorProto.INT32, TensorProto.UINT32, TensorProto.INT64, TensorProto.UINT64)
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
@@ -40,15 +42,17 @@ def resize(node: Node) -> None:
     shape = node.shape(source)
     coordinates = node.attribute("coordinate_transformation_mode", "half_pixel")
     axes = _axes(node, shape)
-    if axes is None:
-        if not _is_free_lowered_rightly(node, mode, coordinates):
-            resize_free(node, mode, coordinates)
-        return
     is_whole = not node.is_float(source) and mode != "nearest"
-    if not is_whole and _is_lowered_rightly(node, mode, coordinates, axes, len(shape)):
-        return
     if is_whole and mode != "linear":
         raise RefusedError(f"its mode '{mode}' is available for floats only")
+    if axes is None:
+        if is_whole:
+            compute_in(node, TensorProto.FLOAT, resize)
+        elif not _is_free_lowered_rightly(node, mode, coordinates):
+            resize_free(node, mode, coordinates)
+        return
+    if not is_whole and _is_lowered_rightly(node, mode, coordinates, axes, len(shape)):
+        return
     # Integers are what their averages are cut off to, as in onnxruntime.
     value, outside = node.cast(source, TensorProto.FLOAT) if is_whole else source, ""
     for axis in axes:
@@ -232,7 +236,10 @@ def affine_grid(node: Node) -> None:
 
 
 def grid_sample(node: Node) -> None:
-    """GridSample: every tap of the interpolation is gathered from the flat image."""
+    """GridSample: every tap of the interpolation is gathered from the flat image.
+
+    Integers are what their averages are cut off to, as in the reference of ONNX.
+    """
     source, grid = node.input(0), node.input(1)
     rank = node.rank(source) - 2
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(node.attribute("mode", "linear"), node.attribute("mode", ""))
@@ -240,7 +247,11 @@ def grid_sample(node: Node) -> None:
     padding = node.attribute("padding_mode", "zeros")
     if mode not in ("linear", "nearest", "cubic") or padding not in ("zeros", "border", "reflection"):
         raise RefusedError(f"its mode '{mode}' with padding_mode '{padding}' is none that ONNX has")
-    sampler = Sampler(node, padding, bool(node.attribute("align_corners", 0)))
+    own, result = node.dtype(source), node.output(0)
+    work = (
+        own if own in (0, *FLOATS) or mode == "nearest" else TensorProto.DOUBLE if own in _WIDE else TensorProto.FLOAT
+    )
+    sampler = Sampler(node, padding, bool(node.attribute("align_corners", 0)), _precision(node, grid))
     batch, channels, *image = node.sizes(source)
     placed = node.sizes(grid)[1:-1]
     count = node.product(*placed)
@@ -249,6 +260,8 @@ def grid_sample(node: Node) -> None:
         one = node.op("Gather", grid, node.constant(rank - 1 - n, np.int64), axis=-1)
         taps.append(sampler.taps(node.reshape(one, [batch, 1, count]), image[n], mode))
     flat = node.reshape(source, [batch, channels, node.product(*image)])
+    if work != own:
+        flat, result = node.cast(flat, work), node.fresh()
     shape = node.list_of([batch, channels, count])
     total = ""
     for chosen in itertools.product(*taps):
@@ -260,11 +273,19 @@ def grid_sample(node: Node) -> None:
             inside = node.op("And", inside, tap.inside) if inside and tap.inside else inside or tap.inside
         value = node.op("GatherElements", flat, node.op("Expand", index, shape), axis=2)
         if inside:
-            value = node.op("Where", inside, value, node.like(0, source))
+            dtype = onnx.helper.tensor_dtype_to_np_dtype(work or TensorProto.FLOAT)
+            value = node.op("Where", inside, value, node.constant(0, dtype))
         if factor:
+            factor = factor if sampler.precision != TensorProto.DOUBLE else node.cast(factor, work)
             value = node.op("Mul", value, factor)
         total = node.op("Add", total, value) if total else value
-    node.reshape(total, [batch, channels, *placed], to=node.output(0))
+    node.reshape(total, [batch, channels, *placed], to=result)
+    if work != own:
+        node.cast(result, own, to=node.output(0))
+
+
+def _precision(node: Node, places: str) -> int:
+    return int(TensorProto.DOUBLE if node.dtype(places) == TensorProto.DOUBLE else TensorProto.FLOAT)
 
 
 @dataclass(frozen=True)
@@ -278,14 +299,18 @@ class Tap:
 
 @dataclass
 class Sampler:
-    """Interpolation. padding: what is read outside of an image. aligned: whether -1 and 1 are centres of elements."""
+    """Interpolation. padding: what is read outside of an image. aligned: whether -1 and 1 are centres of elements.
+
+    precision: the type of places and factors.
+    """
 
     node: Node
     padding: str
     aligned: bool
+    precision: int = TensorProto.FLOAT
 
     def number(self, value: float) -> str:
-        return self.node.constant(value, np.float32)
+        return self.node.constant(value, onnx.helper.tensor_dtype_to_np_dtype(self.precision))
 
     def taps(self, place: str, length: int | str, mode: str) -> list[Tap]:
         """Emit the taps along one axis. place: from -1 to 1 in the image, of the shape [batch, 1, count]."""
@@ -293,7 +318,7 @@ class Sampler:
         size = (
             self.number(length)
             if isinstance(length, int)
-            else self.node.cast(self.node.op("Squeeze", length, self.node.ints(0)), onnx.TensorProto.FLOAT)
+            else self.node.cast(self.node.op("Squeeze", length, self.node.ints(0)), self.precision)
         )
         last = op("Sub", size, self.number(1))
         moved = op("Add", place, self.number(1))
