@@ -42,11 +42,11 @@ aten = torch.ops.aten
 # What these do in narrow dtypes is rounded once, as in eager torch, and not after each operation that they become.
 _ROUNDED_ONCE = (
     *(aten.erfc.default, aten.special_erfcx.default, aten.erfinv.default, aten.lgamma.default, aten.digamma.default),
-    *(aten.gelu.default, aten.hypot.default, aten.logcumsumexp.default),
+    *(aten.elu.default, aten.gelu.default, aten.hypot.default, aten.logcumsumexp.default),
     *(aten.addcmul.default, aten.addcdiv.default, aten.lerp.Scalar, aten.lerp.Tensor),
 )
 # Torch's own decompositions that neither its core nor torch-mlir asks for.
-_OF_TORCH = (aten.dist, aten.ldexp, aten.fft_fftshift, aten.fft_ifftshift, *spectra.TRANSFORMS)
+_OF_TORCH = (aten.dist, aten.elu, aten.ldexp, aten.fft_fftshift, aten.fft_ifftshift, *spectra.TRANSFORMS)
 
 
 def lerp(start: torch.Tensor, end: torch.Tensor, weight: Any) -> torch.Tensor:
@@ -107,6 +107,7 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         **views.copies(),
         **scalars.comparisons(),
         **scalars.of_tensors(),
+        aten.rsub.Scalar: scalars.from_number,
         aten._neg_view.default: torch.neg,
         aten.stft.default: spectra.stft,
         aten.istft.default: spectra.istft,

@@ -12,6 +12,7 @@ import torch
 from torch._decomp import decompositions as torch_rnn
 
 from numc.frontends.pytorch.decompositions import add, decomposition_table, rounded_once
+from numc.frontends.pytorch.rewrites import elementwise
 
 aten = torch.ops.aten
 
@@ -107,6 +108,13 @@ def training_table() -> dict[Any, Callable[..., Any]]:
     del table[aten.empty_strided.default]  # torch makes it without writing to it
     for name in ("bilinear", "bicubic"):  # their weights are of float64, which stays with torch
         del table[getattr(aten, f"_upsample_{name}2d_aa").default]
+    for operation, function in (
+        (aten.special_erfcx, elementwise.erfcx),
+        (aten.erfinv, elementwise.erfinv),
+        (aten.lgamma, elementwise.lgamma),
+        (aten.digamma, elementwise.digamma),
+    ):
+        table[operation.default] = rounded_once(elementwise.in_float32(function))
     for name in _FOREACH:
         many = getattr(aten, f"_foreach_{name}")
         table |= {getattr(many, overload): _foreach(getattr(aten, name)) for overload in many.overloads()}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -84,33 +86,40 @@ def cdist(one: torch.Tensor, other: torch.Tensor, p: float, mode: int | None) ->
     return torch.linalg.vector_norm(difference, p, dim=-1)
 
 
-# W. H. Press et al., Numerical Recipes in C, 2nd edition, section 6.2: erfcc, of relative error 1.2e-7 everywhere.
-_ERFC = (
-    *(-1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806),
-    *(0.27886807, -1.13520398, 1.48851587, -0.82215223, 0.17087277),
-)
-
-
 def erfc(value: torch.Tensor) -> torch.Tensor:
     """aten.erfc, also where 1 - erf has no digits."""
     value = _float32(value)
     return operators.erfc(value) if value.dtype in (torch.float32, torch.float64) else NotImplemented
 
 
+def _in_double(formula: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return a function of float32 whose formula is computed in float64 and rounded once: sums in it cancel."""
+
+    @functools.wraps(formula)
+    def in_double(value: torch.Tensor) -> torch.Tensor:
+        if value.dtype == torch.float64:
+            return NotImplemented
+        return formula(value.double()).to(_float32(value).dtype)
+
+    return in_double
+
+
+def in_float32(function: Any) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return such a function with its formula computed in float32: in graphs of torch.compile, torch keeps float64."""
+    formula = function.__wrapped__
+    return lambda value: NotImplemented if value.dtype == torch.float64 else formula(_float32(value))
+
+
+_ERFCX_FAR = 9.0
+
+
+@_in_double
 def erfcx(value: torch.Tensor) -> torch.Tensor:
-    """aten.special_erfcx of float32: exp(x^2) erfc(x)."""
-    if value.dtype == torch.float64:
-        return NotImplemented
-    value = _float32(value)
-    factor, exponent = _erfc_parts(value.abs())
-    tail = factor * exponent.exp()
-    return torch.where(value < 0, 2 * (value * value).exp() - tail, tail)
-
-
-def _erfc_parts(size: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return a and b of erfc(x) = a exp(b - x^2) of a positive x."""
-    t = 1 / (1 + 0.5 * size)
-    return t, _polynomial(t, _ERFC)
+    """aten.special_erfcx of float32: exp(x^2) erfc(x), and its asymptotic series where the first would overflow."""
+    near = value.clamp_max(_ERFCX_FAR)
+    far = value.clamp_min(_ERFCX_FAR)
+    series = _polynomial(1 / (far * far), (1, -1 / 2, 3 / 4, -15 / 8, 105 / 16, -945 / 32)) / (far * math.sqrt(math.pi))
+    return torch.where(value > _ERFCX_FAR, series, (near * near).exp() * operators.erfc(near))
 
 
 def _polynomial(value: torch.Tensor, coefficients: tuple[float, ...]) -> torch.Tensor:
@@ -136,15 +145,17 @@ _ERFINV_TAIL = (
 )
 
 
+@_in_double
 def erfinv(value: torch.Tensor) -> torch.Tensor:
-    """aten.erfinv of float32."""
-    if value.dtype == torch.float64:
-        return NotImplemented
-    value = _float32(value)
+    """aten.erfinv of float32: an approximation of five digits, and a step of Halley's method from it."""
     w = -torch.log1p(-value * value)
     middle = _polynomial(w - 2.5, _ERFINV_MIDDLE)
     tail = _polynomial(w.sqrt() - 3.0, _ERFINV_TAIL)
     found = torch.where(w < 5, middle, tail) * value
+    if value.dtype == torch.float32:  # in which the step would have no digits near 1
+        return torch.where(value.abs() == 1, value * float("inf"), found)
+    step = (found.erf() - value) * (0.5 * math.sqrt(math.pi)) * (found * found).exp()
+    found = found - step / (1 + found * step)
     return torch.where(value.abs() == 1, value * float("inf"), found)
 
 
@@ -157,46 +168,49 @@ def gelu(value: torch.Tensor, *, approximate: str = "none") -> torch.Tensor:
 
 
 _SHIFT = 8
-"""Stirling's series is exact enough in float32 from this number on."""
+"""The series below are exact enough from this number on."""
+_STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
+_DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
 
 
+@_in_double
 def lgamma(value: torch.Tensor) -> torch.Tensor:
     """aten.lgamma of float32: Stirling's series, and its reflection for negative numbers."""
-    if value.dtype == torch.float64:
-        return NotImplemented
-    value = _float32(value)
     positive = torch.where(value < 0.5, 1 - value, value)
-    product = positive
-    for n in range(1, _SHIFT):
-        product = product * (positive + n)
-    # The product of eight large numbers would overflow, and none has to be shifted.
+    # None of the large numbers has to be shifted, and the product of eight of them would overflow.
     large = positive > _SHIFT
+    small = positive.clamp_max(_SHIFT)
+    product = small
+    for n in range(1, _SHIFT):
+        product = product * (small + n)
     y = torch.where(large, positive, positive + _SHIFT)
-    series = (y - 0.5) * y.log() - y + 0.5 * math.log(2 * math.pi) + (1 / 12 - 1 / (360 * y * y)) / y
+    series = (y - 0.5) * y.log() - y + 0.5 * math.log(2 * math.pi) + _polynomial(1 / (y * y), _STIRLING) / y
     found = series - torch.where(large, 1.0, product).log()
-    fraction = value - value.floor()
-    reflected = math.log(math.pi) - (math.pi * fraction).sin().abs().log() - found
+    reflected = math.log(math.pi) - (math.pi * _from_nearest(value)).sin().abs().log() - found
     found = torch.where(value < 0.5, reflected, found)
-    pole = (value <= 0) & (fraction == 0)
+    found = torch.where((value == 1) | (value == 2), 0.0, found)
+    pole = (value <= 0) & (value.floor() == value)
     return torch.where(pole | (value.abs() == float("inf")), float("inf"), found)
 
 
+@_in_double
 def digamma(value: torch.Tensor) -> torch.Tensor:
     """aten.digamma of float32: its asymptotic series, and its reflection for negative numbers."""
-    if value.dtype == torch.float64:
-        return NotImplemented
-    value = _float32(value)
     positive = torch.where(value < 0.5, 1 - value, value)
     y = positive + _SHIFT
     squared = 1 / (y * y)
-    found = y.log() - 0.5 / y - squared * (1 / 12 - squared * (1 / 120 - squared / 252))
+    found = y.log() - 0.5 / y - squared * _polynomial(squared, _DIGAMMA)
     for n in range(_SHIFT):
         found = found - 1 / (positive + n)
-    fraction = value - value.floor()
-    reflected = found - math.pi / (math.pi * fraction).tan()
+    reflected = found - math.pi / (math.pi * _from_nearest(value)).tan()
     found = torch.where(value < 0.5, reflected, found)
-    found = torch.where((value < 0) & (fraction == 0), float("nan"), found)
+    found = torch.where((value < 0) & (value.floor() == value), float("nan"), found)
     return torch.where(value == 0, copysign(torch.full_like(value, float("inf")), -value), found)
+
+
+def _from_nearest(value: torch.Tensor) -> torch.Tensor:
+    """Return the distance from the nearest integer, which has no error, unlike that from the floor of small numbers."""
+    return value - value.round()
 
 
 def pow_scalar(value: torch.Tensor, exponent: Any) -> torch.Tensor:

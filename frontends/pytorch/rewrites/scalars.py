@@ -30,6 +30,14 @@ def of_tensors() -> dict[Any, Callable[..., Any]]:
     return {packet.Scalar: _of_tensors(packet.Tensor) for packet in (aten.bitwise_or, aten.bitwise_xor, aten.fmod)}
 
 
+def from_number(value: torch.Tensor, number: Any, alpha: Any = 1) -> torch.Tensor:
+    """aten.rsub.Scalar, in which torch's own decomposition rounds the number to float32, also beside float64."""
+    if torch.result_type(value, number) != torch.float64:
+        return torch._refs.rsub(value, number, alpha=alpha)
+    found: torch.Tensor = aten.sub.Tensor(torch.full((), number, dtype=torch.float64), value.double(), alpha=alpha)
+    return found
+
+
 def _of_tensors(operation: Any) -> Callable[..., Any]:
     def decomposed(value: torch.Tensor, number: Any) -> torch.Tensor:
         dtype = torch.result_type(value, number)
