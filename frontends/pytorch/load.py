@@ -50,6 +50,7 @@ from numc.frontends.pytorch.graph import (
 from numc.frontends.pytorch.narrow import widened
 from numc.frontends.pytorch.places import place_in, place_of
 from numc.frontends.pytorch.selections import by_places
+from numc.frontends.pytorch.strides import with_eager_strides
 from numc.frontends.words import together
 from numc.frontends.worker import Answer, Parts, Stage
 
@@ -253,7 +254,7 @@ def _imported(
 ) -> Imported:
     try:
         with _quiet(), torch.no_grad():
-            program = _decomposed(program)
+            program = _decomposed(with_eager_strides(program))
             if without_complex(program):
                 program = _decomposed(program)
     except NumcError as error:

@@ -60,7 +60,7 @@ def as_strided_scatter(
     place = None if flat is None else _places(storage_offset or 0, size, stride)
     if flat is None or place is None:
         return NotImplemented
-    order = _order(value)
+    order = order_of(value)
     written = flat.index_put([place], new).reshape([value.shape[n] for n in order])
     return written.permute([order.index(n) for n in range(len(order))])
 
@@ -74,12 +74,12 @@ def _memory(value: torch.Tensor) -> torch.Tensor | None:
     traced = None if mode is None else get_proxy_slot(value, mode.tracer, None)
     if traced is None or value.storage_offset() != 0 or not all(isinstance(n, int) for n in value.shape):
         return None
-    order = _order(value)
+    order = order_of(value)
     ordered = value.permute(order)
     return ordered.reshape([-1]) if ordered.is_contiguous() else None
 
 
-def _order(value: torch.Tensor) -> list[int]:
+def order_of(value: torch.Tensor) -> list[int]:
     """Return the dimensions of a tensor, those with the largest strides first."""
     return sorted(range(value.dim()), key=lambda n: -value.stride(n))
 
