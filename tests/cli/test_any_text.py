@@ -148,7 +148,7 @@ def test_giants_are_refused_soon(giant: str) -> None:
         (load_policy, 3, "policy: got int, want a text, the name of a file, or a preset"),
         (load_policy, Path("a\0b"), r"'a\\x00b': no file has such a name: name another one"),
         (sampling, "1e-999999999", "sample '1e-999999999': want 1 or a fraction 1/n"),
-        (Statistics.from_json, "[" * 100_000, "not the JSON of statistics .*recursion"),
+        (Statistics.from_json, "[" * 100_000, "not the JSON of statistics .*nested too deeply"),
         (lambda text: parse_shapes([text]), "x=1x٣", "--shape 'x=1x٣': want NAME=SIZExSIZE"),
         (lambda text: parse_values([text]), "x=1,٣", "--value 'x=1,٣': want NAME=NUMBER, or numbers with commas"),
         (parse_values, ["x=1", "x=2"], "--value 'x=2': the value of 'x' is given twice"),
