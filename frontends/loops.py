@@ -6,12 +6,15 @@ function without a body before torch-mlir's first pipeline, and becomes a loop o
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, cf, func, math, scf, tensor
 
 from numc.frontends.boxes import non_max_suppression
+from numc.frontends.conditions.checks import check
+from numc.frontends.expansions import expand, stretch
 from numc.frontends.reshapes import builtin_type, create
 from numc.frontends.sorting import order
 from numc.frontends.tensor_code import (
@@ -31,6 +34,8 @@ from numc.passes.linalg import operations
 
 _OPERATOR = "torch.numc."
 _NUMBERS = "numc.numbers"
+_CHECK = "check"
+_CONDITIONS = "numc.conditions"
 _CONSTANTS = ("torch.constant.int", "torch.constant.bool")
 _OTHER_SIZE = "sizes do not fit: one that depends on data is not as the model was traced for"
 _FAILED = (
@@ -60,6 +65,23 @@ def to_calls(module: ir.Module) -> None:
             op.erase()
 
 
+def call_checks(op: ir.Operation, conditions: ir.Attribute, number: int) -> None:
+    """Replace an operator by its first operand, and a call of a check of the others.
+
+    conditions: a list of pairs of a condition (conditions/formulas.py) and a message, as text of JSON. number: of the
+    check.
+    """
+    value, *tensors = op.operands
+    with op.location, ir.InsertionPoint.at_block_begin(op.parent.parent.regions[0].blocks[0]):
+        kind = ir.FunctionType.get([v.type for v in tensors], [])
+        callee = func.FuncOp(f"{_OPERATOR}{_CHECK}.{number}", kind, visibility="private")
+        callee.attributes[_CONDITIONS] = conditions
+    with op.location, ir.InsertionPoint(op):
+        func.CallOp(callee, tensors)
+    op.results[0].replace_all_uses_with(value)
+    op.erase()
+
+
 def _is_number(value: ir.Value) -> bool:
     return not isinstance(value.owner, ir.Block) and value.owner.name in _CONSTANTS
 
@@ -78,6 +100,11 @@ def lower_calls(module: ir.Module) -> None:
     for op in calls:
         callee = callees[ir.FlatSymbolRefAttr(op.attributes["callee"]).value]
         name = ir.StringAttr(callee.attributes["sym_name"]).value
+        if _CONDITIONS in callee.attributes:
+            _write_checks(op, ir.StringAttr(callee.attributes[_CONDITIONS]).value)
+            op.erase()
+            callee.erase()
+            continue
         numbers = list(ir.DenseI64ArrayAttr(callee.attributes[_NUMBERS]))
         with op.location, ir.InsertionPoint(op):
             given = [create("torch_c.to_builtin_tensor", builtin_type(v.type), v) for v in op.operands]
@@ -86,6 +113,13 @@ def lower_calls(module: ir.Module) -> None:
             op.results[0].replace_all_uses_with(create("torch_c.from_builtin_tensor", op.results[0].type, made))
         op.erase()
         callee.erase()
+
+
+def _write_checks(op: ir.Operation, conditions: str) -> None:
+    with op.location, ir.InsertionPoint(op):
+        given = [create("torch_c.to_builtin_tensor", builtin_type(v.type), v) for v in op.operands]
+        for condition, message in json.loads(conditions):
+            check(condition, message, given)
 
 
 def lower_scans(module: ir.Module) -> None:
@@ -287,8 +321,10 @@ def _require(operands: Sequence[ir.Value], numbers: Sequence[int], _: ir.Type) -
 _MADE = {
     "bit_cast": _bit_cast,
     "erfc": _erfc,
+    "expand": expand,
     "require": _require,
     "size_of": _size_of,
+    "stretch": stretch,
     "repeats": _repeats,
     "places": _places,
     "put_along": _put_along,

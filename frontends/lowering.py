@@ -14,6 +14,7 @@ from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.passmanager import PassManager
 
 from numc.frontends import process
+from numc.frontends.expansions import drop_idle_expansions
 from numc.frontends.imported import ConversionError
 from numc.frontends.integers import multiply_negations
 from numc.frontends.lines import lift_lines
@@ -51,6 +52,7 @@ def lower(module: ir.Module) -> None:
         lower_reshapes(module)
         lower_calls(module)
         run("torch-backend-to-linalg-on-tensors-backend-pipeline", module)
+        drop_idle_expansions(module)
         lower_scans(module)
         lower_sorts(module)
         fill_starts(module)

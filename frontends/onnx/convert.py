@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import re
+
 import onnx
 from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras import onnx_importer
 
-from numc.frontends.loops import to_calls
+from numc.frontends.loops import call_checks, to_calls
 from numc.frontends.lowering import conversion_errors, erase_checks, lower, operations
+from numc.frontends.onnx.broadcast import PAIRS
+from numc.frontends.onnx.conditions.apply import CHECKS
 from numc.frontends.onnx.contract import to_backend_contract
 from numc.frontends.onnx.prepare import DATA_SHAPES
+from numc.frontends.reshapes import builtin_type
 
+_LIST = re.compile(r"!torch\.vtensor<\[\d+\],si64>")
 # ONNX defines these operators by functions, but torch-mlir's own lowerings are shorter and take dynamic sizes.
 _NOT_EXPANDED = {"LayerNormalization", "LogSoftmax", "Relu", "Softmax", "Softplus"}
+_CHECKS = f"torch.onnx.{CHECKS}"
+_PAIRS = f"torch.onnx.{PAIRS}"
 _CENTRED = "torch.onnx.center_point_box"
 # torch's numbers of dtypes, by their elements in MLIR.
 _TORCH_DTYPES = {"si16": 2, "f32": 6, "f8E5M2": 23, "f8E4M3FN": 24}
@@ -107,12 +115,48 @@ def _call_operators(module: ir.Module) -> None:
             op.attributes["name"] = ir.StringAttr.get("torch.numc.bit_cast")
         for op in _onnx_operators(module, "ConvInteger"):  # of int32: what ONNX calls Conv is of floats
             op.attributes["name"] = ir.StringAttr.get("onnx.Conv")
+        for op in _onnx_operators(module, "Expand"):
+            if _PAIRS in op.attributes:
+                _call_stretch(op)
+            elif _is_free(op) and _LIST.fullmatch(str(op.operands[1].type)):
+                op.attributes["name"] = ir.StringAttr.get("torch.numc.expand")
         for op in _onnx_operators(module, "NonMaxSuppression"):
             _call_non_max_suppression(op)
+        for number, op in enumerate(_onnx_operators(module, "Identity")):
+            if _CHECKS in op.attributes:
+                call_checks(op, op.attributes[_CHECKS], number)
         to_calls(module)
         for function in module.body.operations:
             for name in ("torch.onnx_meta.opset_version", "torch.onnx_meta.ir_version"):
                 function.attributes[name] = main.attributes[name]
+
+
+def _call_stretch(op: ir.Operation) -> None:
+    """Tell by numbers which dimensions take their sizes from which of another tensor."""
+    value, _, other = op.operands
+    number = ir.Type.parse("!torch.int")
+    with ir.InsertionPoint(op), op.location:
+        numbers = [
+            ir.Operation.create("torch.constant.int", results=[number], attributes={"value": _word(n)}).result
+            for n in (ir.IntegerAttr(each).value for each in ir.ArrayAttr(op.attributes[_PAIRS]))
+        ]
+        made = ir.Operation.create(
+            "torch.operator",
+            results=[op.results[0].type],
+            operands=[value, other, *numbers],
+            attributes={"name": ir.StringAttr.get("torch.numc.stretch")},
+        )
+    op.results[0].replace_all_uses_with(made.results[0])
+    op.erase()
+
+
+def _is_free(op: ir.Operation) -> bool:
+    """Whether the ranks of the first operand and of the result are known, sizes are free, and not all are stretched."""
+    kinds = [builtin_type(value.type) for value in (op.operands[0], op.results[0])]
+    known = [kind for kind in kinds if kind is not None]
+    if len(known) < 2 or all(size == 1 for size in known[0].shape):  # torch-mlir stretches what is 1 for sure
+        return False
+    return not all(kind.has_static_shape for kind in known)
 
 
 def _call_non_max_suppression(op: ir.Operation) -> None:

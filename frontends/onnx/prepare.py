@@ -9,6 +9,7 @@ import contextlib
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -20,8 +21,10 @@ from onnx import numpy_helper, version_converter
 from numc.compiler.support.errors import NumcError, did_you_mean, shortened
 from numc.frontends.imported import Argument
 from numc.frontends.onnx.alone import contradicts, inputs_of, model_of
+from numc.frontends.onnx.broadcast import broadcast
 from numc.frontends.onnx.budget import Budget
 from numc.frontends.onnx.carry import in_carriers
+from numc.frontends.onnx.conditions.moves import STRICT
 from numc.frontends.onnx.fold import fold, is_weight
 from numc.frontends.onnx.read import label, origin, unsupported
 from numc.frontends.onnx.rewrite import Rewriting
@@ -113,6 +116,10 @@ def prepare(
     check_types(model.graph, inferred, constants, _opset(model), rewriting.kinds)
     dtypes = in_carriers(model.graph, constants, _opset(model), inferred)
     model = _settled(model, constants, budget, rewriting, RULES)
+    if broadcast(model.graph, constants, _opset(model)):
+        _name_nodes(model.graph)
+        _forget_shapes(model.graph)
+        model = _infer_shapes(_with_constants(model, constants))
     _check_sizes(model.graph, budget)
     _check_ranks(model, declared)
     weights = {value.name: constants[value.name] for value in model.graph.input[len(users) :]}
@@ -137,7 +144,7 @@ def _settled(
         if fold(model.graph, constants, model.opset_import, budget):
             continue
         _name_nodes(model.graph)
-        if not rewriting.step(model.graph, constants, _opset(model), rules):
+        if not rewriting.step(model.graph, constants, _opset(model), rules, partial(_contradictions, model)):
             return model
         constants.update(_take_constants(model.graph))
         _forget_shapes(model.graph)
@@ -399,6 +406,7 @@ def _convert_version(model: onnx.ModelProto) -> onnx.ModelProto:
             if len(converted.graph.input) == len(model.graph.input):
                 if version < 11:
                     _say_coordinates(converted.graph)
+                _say_strictness(model.graph, converted.graph)
                 return converted
     return model
 
@@ -415,6 +423,14 @@ def _say_coordinates(graph: onnx.GraphProto) -> None:
             for name, value in (("coordinate_transformation_mode", "asymmetric"), ("nearest_mode", rounding)):
                 if name not in known:
                     node.attribute.append(onnx.helper.make_attribute(name, value))
+
+
+def _say_strictness(before: onnx.GraphProto, after: onnx.GraphProto) -> None:
+    """Note that a Split of an old model is into equal parts, and that a Resize was an Upsample, which only enlarges."""
+    enlarged = {node.output[0] for node in before.node if node.op_type == "Upsample"}
+    for node in after.node:
+        if node.op_type == "Split" or (node.op_type == "Resize" and node.output[0] in enlarged):
+            node.attribute.append(onnx.helper.make_attribute(STRICT, 1))
 
 
 def _infer_shapes(model: onnx.ModelProto, *, values: bool = True) -> onnx.ModelProto:
@@ -500,7 +516,11 @@ def _contradictions(model: onnx.ModelProto) -> list[tuple[str, str, int | None, 
     types = {value.name: value for value in values if value.type.tensor_type.HasField("shape")}
     for node in graph.node:
         known = all(name in types or name in constants for name in node.input if name)
-        if known and contradicts(model_of(node, types, constants, model)):
+        if (
+            known
+            and any(name not in types for name in node.output if name)
+            and contradicts(model_of(node, types, constants, model))
+        ):
             why = f"its inputs contradict each other: {inputs_of(node, types, constants)}"
             found.append((origin(node), node.op_type, _opset(model), why))
     return found

@@ -5,20 +5,34 @@ What nodes become is in ``rewrites/``. Runs in the worker.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import onnx
 
 from numc.compiler.support.errors import NumcError
+from numc.frontends.onnx.conditions.apply import check
 from numc.frontends.onnx.read import origin, unsupported
 from numc.frontends.onnx.rewrites.axes import check_axes
 from numc.frontends.onnx.rewrites.fits import misfit
 from numc.frontends.onnx.rewrites.node import Array, Node, RefusedError, UnknownRankError
 from numc.frontends.onnx.rewrites.reductions import without_elements
-from numc.frontends.onnx.rewrites.table import RULES, Rules
+from numc.frontends.onnx.rewrites.table import CONTROL, RULES, Rule, Rules
 
 MAX_NODES = 200_000
 """The largest number of nodes, which loops that are unrolled could exceed."""
+
+
+Refusal = tuple[str, str, "int | None", str]
+"""What `unsupported` takes."""
+
+
+class RefusedNodesError(Exception):
+    """Nodes are refused."""
+
+    def __init__(self, nodes: list[Refusal]) -> None:
+        super().__init__()
+        self.nodes = nodes
 
 
 @dataclass
@@ -26,22 +40,35 @@ class Rewriting:
     """The rewriting of one model.
 
     kinds: by name of a node, the operator of the source that it belongs to. settled: the first outputs of the nodes
-    that a rule has made of its own operator, to which it is not applied again.
+    that a rule has made of its own operator, to which it is not applied again. checked: those of the nodes whose
+    conditions are seen to, or that were made of another node.
     """
 
     kinds: dict[str, str]
     settled: set[str] = field(default_factory=set)
+    checked: set[str] = field(default_factory=set)
 
-    def step(self, graph: onnx.GraphProto, constants: dict[str, Array], opset: int, rules: Rules) -> bool:
+    def step(
+        self,
+        graph: onnx.GraphProto,
+        constants: dict[str, Array],
+        opset: int,
+        rules: Rules,
+        others: Callable[[], list[Refusal]],
+    ) -> bool:
         """Replace nodes in place, one after the other, and return whether there were any.
 
         The types of values are those in `graph`, whose nodes have names; those of new values have to be inferred before
-        the next step. Raises NumcError with a list of the nodes that must be refused.
+        the next step. Raises NumcError with a list of the nodes that must be refused, and of `others` then.
         """
         # What a rule needs to know may become known by another: nothing is refused before none of all rules applies.
-        return self._replace(graph, constants, opset, rules, last=False) or (
-            rules is RULES and self._replace(graph, constants, opset, rules, last=True)
-        )
+        try:
+            return self._replace(graph, constants, opset, rules, last=False) or (
+                rules is RULES and self._replace(graph, constants, opset, rules, last=True)
+            )
+        except RefusedNodesError as refused:
+            known = {each[0] for each in refused.nodes}
+            raise unsupported([*refused.nodes, *(each for each in others() if each[0] not in known)]) from None
 
     def _replace(
         self, graph: onnx.GraphProto, constants: dict[str, Array], opset: int, rules: Rules, *, last: bool
@@ -51,7 +78,9 @@ class Rewriting:
         sequences: dict[str, list[str]] = {}
         nothing = frozenset(n.output[0] for n in graph.node if n.op_type == "Optional" and not any(n.input))
         nodes: list[onnx.NodeProto] = []
-        refused, unknown, changed = [], [], False
+        refused: list[Refusal] = []
+        unknown: list[Refusal] = []
+        changed = False
         for proto in graph.node:
             domain = "" if proto.domain == "ai.onnx" else proto.domain
             rule = rules.get((domain, proto.op_type))
@@ -59,14 +88,7 @@ class Rewriting:
             node = Node(proto, types, constants, opset, taken, last, sequences, nothing)
             if not self.settled.intersection(proto.output):
                 try:
-                    if rules is RULES:
-                        check_axes(node)
-                        if why := misfit(node):
-                            raise RefusedError(why)
-                        without_elements(node)
-                    if rule and not node.made:
-                        rule(node)
-                    made = node.made
+                    made = self._rewritten(node, rules, rule)
                 except UnknownRankError as reason:
                     unknown.append((origin(proto), self.kinds.get(proto.name, proto.op_type), opset, str(reason)))
                 except RefusedError as reason:
@@ -74,9 +96,7 @@ class Rewriting:
                 except (LookupError, TypeError, ValueError) as error:
                     why = f"it is not what ONNX defines: {error}"
                     refused.append((origin(proto), self.kinds.get(proto.name, proto.op_type), opset, why))
-            if made:
-                self._note(proto, made)
-                changed = True
+            changed = changed or bool(made)
             for one in made:
                 one.doc_string = one.doc_string or origin(proto)
             for one in made or [proto]:
@@ -87,16 +107,48 @@ class Rewriting:
                 raise NumcError(f"node '{origin(proto)}' ({proto.op_type}) becomes too many nodes: the model may have "
                                 f"{MAX_NODES}")  # fmt: skip
         if last and (refused or unknown):
-            raise unsupported(refused or unknown)  # what follows from another refusal is not told
+            raise RefusedNodesError(refused or unknown)  # what follows from another refusal is not told
         if changed:
             del graph.node[:]
             graph.node.extend(nodes)
         return changed
+
+    def _rewritten(self, node: Node, rules: Rules, rule: Rule | None) -> list[onnx.NodeProto]:
+        """The nodes that replace one; none if it stays."""
+        if rules is RULES:
+            check_axes(node)
+            if why := misfit(node):
+                raise RefusedError(why)
+        if rules is not CONTROL and (rules is RULES or rule) and (checks := self._checks(node)):
+            return checks
+        if rules is RULES:
+            without_elements(node)
+        if rule and not node.made:
+            rule(node)
+        if node.made:
+            self._note(node.proto, node.made)
+        return node.made
+
+    def _checks(self, node: Node) -> list[onnx.NodeProto]:
+        """A node of the model behind a check of what it asks of its inputs, which is written once."""
+        if self.checked.intersection(node.proto.output):
+            return []
+        try:
+            check(node)
+        except UnknownRankError:
+            if not node.last:
+                raise  # nothing is made of the node before
+        self.checked.update(filter(None, node.proto.output))
+        for made in node.made:
+            self.kinds.setdefault(made.name, self.kinds.get(node.proto.name, node.proto.op_type))
+        return node.made
 
     def _note(self, proto: onnx.NodeProto, made: list[onnx.NodeProto]) -> None:
         kind = self.kinds.get(proto.name, proto.op_type)
         inlines = any(attribute.type == onnx.AttributeProto.GRAPH for attribute in proto.attribute)
         for node in made:
             self.kinds.setdefault(node.name, node.op_type if inlines else kind)
+            if not inlines:
+                self.checked.update(filter(None, node.output))
             if node.op_type == proto.op_type and node.domain == proto.domain and not inlines:
                 self.settled.add(next(filter(None, node.output), ""))

@@ -6,6 +6,7 @@ is 1, which an addition may stretch. What computes shapes is read as TorchScript
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -191,12 +192,59 @@ def _stretched(one: Size | None, other: Size | None) -> Size | None:
     return other if one == (1, ()) else fixed[0] if fixed else None
 
 
+def _kept(known: _Known, node: onnx.NodeProto) -> list[Size | None] | None:
+    return known.sizes(node.input[0])
+
+
+def _paired(known: _Known, node: onnx.NodeProto) -> list[Size | None] | None:
+    """The sizes of a result of several operands, element by element."""
+    operands = [known.sizes(name) for name in node.input]
+    given = [sizes for sizes in operands if sizes is not None]
+    if len(given) < len(operands):
+        return None
+    rank = max(map(len, given))
+    one: list[Size | None] = [(1, ())]
+    wide = [one * (rank - len(sizes)) + sizes for sizes in given]
+    return [functools.reduce(_stretched, sizes) for sizes in zip(*wide, strict=True)]
+
+
+def _multiplied(known: _Known, node: onnx.NodeProto) -> list[Size | None] | None:
+    a, b = (known.sizes(name) for name in node.input)
+    if a is None or b is None or min(len(a), len(b)) < 2:
+        return None
+    rank = max(len(a), len(b)) - 2
+    one: list[Size | None] = [(1, ())]
+    stacks = (one * (rank + 2 - len(sizes)) + sizes[:-2] for sizes in (a, b))
+    return [*(_stretched(*pair) for pair in zip(*stacks, strict=True)), a[-2], b[-1]]
+
+
+def _turned(known: _Known, node: onnx.NodeProto) -> list[Size | None] | None:
+    sizes = known.sizes(node.input[0])
+    order = next((list(attribute.ints) for attribute in node.attribute if attribute.name == "perm"), None)
+    if sizes is None or (order is not None and len(order) != len(sizes)):
+        return None
+    return sizes[::-1] if order is None else [sizes[n] for n in order]
+
+
+_SAME = (
+    *("Abs", "Cast", "Clip", "Dropout", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish", "Identity"),
+    *("LayerNormalization", "LeakyRelu", "Log", "LogSoftmax", "Mish", "Neg", "Not", "Reciprocal", "Relu", "Sigmoid"),
+    *("Softmax", "Softplus", "Sqrt", "Tanh"),
+)
+_PAIRED = (
+    *("Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min", "Mod", "Mul"),
+    *("Or", "Pow", "Sub", "Sum", "Where", "Xor"),
+)
 _RESULTS: dict[str, Callable[[_Known, onnx.NodeProto], list[Size | None] | None]] = {
+    **dict.fromkeys(_SAME, _kept),
+    **dict.fromkeys(_PAIRED, _paired),
     "Expand": _expanded,
+    "MatMul": _multiplied,
     "Reshape": _reshaped,
     "Slice": _sliced,
+    "Transpose": _turned,
 }
-"""Operators whose results have sizes that onnx does not find."""
+"""Operators whose results have sizes that onnx does not find, or finds only when it is told those of the operands."""
 
 
 def _shape(known: _Known, node: onnx.NodeProto) -> Values | None:

@@ -363,7 +363,7 @@ def test_the_k_of_a_run(tmp_path: Path) -> None:
     compare(model_of(tmp_path, nodes, feeds), feeds)
     program = numc.compile(tmp_path / "m.onnx")
     for k in (7, 5, -1, -3):  # 5: more than the columns have
-        with pytest.raises(numc.NumcError, match="a reshape does not keep the number of elements .in "):
+        with pytest.raises(numc.NumcError, match="k is .*in "):
             program(x, np.array([k], np.int64))
 
 

@@ -135,15 +135,16 @@ def pad(node: Node) -> None:
     if mode not in ("edge", "reflect", "wrap"):
         raise RefusedError(f"its mode '{mode}' is none that ONNX has")
     pads, chosen = node.constants.get(node.input(1)), _padded_axes(node)
-    value = source
+    value, positive = (source, "") if pads is not None else _cropped_by_a_run(node, chosen)
     for n, axis in enumerate(chosen):
+        if pads is None:
+            before, after = (node.cut(positive, 0, k, k + 1) for k in (n, n + len(chosen)))
+            places = _padded(node, _size_of(node, value, axis), before, after, mode)
+            value = node.op("Gather", value, places, axis=axis)
+            continue
         size = node.size(source, axis)
         if size == 0:
             raise RefusedError("there is nothing to pad with")
-        if pads is None:
-            before, after = (node.cut(node.input(1), 0, k, k + 1) for k in (n, n + len(chosen)))
-            value = node.op("Gather", value, _padded(node, node.list_of([size]), before, after, mode), axis=axis)
-            continue
         low, high = int(pads[n]), int(pads[n + len(chosen)])
         if low < 0 or high < 0:
             value = _cropped(node, value, axis, low, high)
@@ -162,9 +163,14 @@ def pad(node: Node) -> None:
 def _crop_before(node: Node) -> None:
     """Take away what negative pads take away first: torch-mlir would insert the rest outside of the result."""
     pads, value = node.constants.get(node.input(1)), node.input(0)
-    if pads is None or pads.min(initial=0) >= 0:
-        return
     chosen = _padded_axes(node)
+    if pads is None:
+        value, positive = _cropped_by_a_run(node, chosen)
+        copy = node.copy()
+        copy.input[0], copy.input[1] = value, positive
+        return
+    if pads.min(initial=0) >= 0:
+        return
     for n, axis in enumerate(chosen):
         low, high = int(pads[n]), int(pads[n + len(chosen)])
         if low < 0 or high < 0:
@@ -185,6 +191,16 @@ def _padded_axes(node: Node) -> Sequence[int]:
 def _cropped(node: Node, value: str, axis: int, low: int, high: int) -> str:
     """Emit what negative pads leave of an axis."""
     return node.cut(value, axis, max(0, -low), min(high, 0) or END)
+
+
+def _cropped_by_a_run(node: Node, axes: Sequence[int]) -> tuple[str, str]:
+    """Emit what computed pads leave where they are negative, and the pads, 0 instead of those."""
+    source, pads, zero = node.input(0), node.input(1), node.ints(0)
+    low, high = node.cut(pads, 0, 0, len(axes)), node.cut(pads, 0, len(axes), END)
+    start = node.op("Max", node.op("Neg", low), zero)
+    end = node.op("Add", node.list_of([node.size(source, axis) for axis in axes]), node.op("Min", high, zero))
+    left = node.op("Slice", source, start, end, node.ints(*axes))
+    return left, node.op("Max", pads, zero)
 
 
 def _size_of(node: Node, value: str, axis: int) -> str:
@@ -246,9 +262,13 @@ def _numbers(node: Node, n: int) -> list[int] | None:
 
 
 def compress(node: Node) -> None:
-    """Compress: the places where the condition is true are gathered."""
-    source, axis = node.input(0), node.attribute("axis", None)
-    places = node.op("Reshape", node.op("NonZero", node.input(1)), node.ints(-1))
+    """Compress: the places where the condition is true are gathered; beyond the last element, it says nothing."""
+    source, axis, condition = node.input(0), node.attribute("axis", None), node.input(1)
+    count = node.product(*node.sizes(source)) if axis is None else node.size(source, axis)
+    (given,) = node.shape(condition)
+    if given is None or isinstance(count, str) or given > count:
+        condition = node.cut(condition, 0, 0, count)
+    places = node.op("Reshape", node.op("NonZero", condition), node.ints(-1))
     if axis is None:
         source, axis = node.op("Reshape", source, node.ints(-1)), 0
     node.op("Gather", source, places, axis=axis, to=node.output(0))

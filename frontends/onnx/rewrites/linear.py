@@ -35,6 +35,17 @@ def _has_empty_ellipses(node: Node, equation: str) -> bool:
     return bool(counts) and all(rank == letters for rank, letters in counts)
 
 
+def letters_of(node: Node) -> list[list[str]]:
+    """The letters of an Einsum for the dimensions of each operand; those of an ellipsis are ``...1`` for the last."""
+    found = []
+    terms = node.attribute("equation", "").replace(" ", "").split("->")[0].split(",")
+    for name, term in zip(node.proto.input, terms, strict=False):
+        before, *after = term.split("...")
+        count = node.rank(name) - len(term.replace("...", "")) if after else 0
+        found.append([*before, *(f"...{n}" for n in range(count, 0, -1)), *"".join(after)])
+    return found
+
+
 def gemm(node: Node) -> None:
     """Gemm: torch-mlir ignores alpha where C is left out, and takes no empty name for it."""
     alpha = node.attribute("alpha", 1.0)

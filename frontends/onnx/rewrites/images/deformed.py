@@ -6,7 +6,6 @@ import itertools
 
 import numpy as np
 
-from numc.frontends.onnx.rewrites.fits import differ
 from numc.frontends.onnx.rewrites.images.convolutions import convolved
 from numc.frontends.onnx.rewrites.images.resize import Sampler
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
@@ -29,7 +28,7 @@ def deform_conv(node: Node) -> None:
         raise RefusedError(f"its offset_group is {moved}, which does not divide its {channels} channels")
     for name, what, wide in ((offset, "offsets", 2), (mask, "masks", 1)):
         wanted, found = [wide * moved * taps, *places], node.shape(name)[1:] if name else []
-        if name and differ(found, wanted):
+        if name and any(size not in (None, want) for size, want in zip(found, wanted, strict=True)):
             raise RefusedError(f"its {what} '{name}' have sizes {found} for an image: {wanted} are needed")
     batch = node.size(source, 0)
     offsets = node.reshape(offset, [batch, moved, taps, 2, count])

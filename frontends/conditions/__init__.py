@@ -1,0 +1,1 @@
+"""Conditions on sizes and elements of tensors: as text, as code of a run."""

@@ -1,0 +1,111 @@
+"""Free sizes that may be 1, and stretch then to those of other operands: torch-mlir takes no free size for 1.
+
+Where two sizes may differ as far as is known, an Expand of the one to the other is written, which does nothing where
+they are equal (frontends/expansions.py). Runs in the worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+
+from numc.frontends.onnx.rewrites.linear import letters_of
+from numc.frontends.onnx.rewrites.node import Array, Node
+
+_ELEMENTWISE = frozenset(
+    [
+        *("Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater"),
+        *("GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or", "PRelu", "Pow", "Sub"),
+        *("Sum", "Where", "Xor"),
+    ]
+)
+_CORE = {**dict.fromkeys(_ELEMENTWISE, 0), "MatMul": 2}
+"""Operators whose operands stretch, and how many of the last dimensions do not."""
+
+PAIRS = "numc.pairs"
+"""The attribute of an Expand to sizes of its third input: pairs of dimensions, as frontends/expansions.py has them."""
+
+
+def broadcast(graph: onnx.GraphProto, constants: dict[str, Array], opset: int) -> bool:
+    """Write the expansions of a graph whose types are known, in place; return whether there are any."""
+    types = {value.name: value.type for value in [*graph.input, *graph.output, *graph.value_info]}
+    taken = {*types, *constants, *(name for node in graph.node for name in node.output)}
+    nodes: list[onnx.NodeProto] = []
+    changed = False
+    for proto in graph.node:
+        node = Node(proto, types, constants, opset, taken, True)
+        if proto.domain in ("", "ai.onnx") and len(proto.input) > 1:
+            operands = _stretched(node, _CORE[proto.op_type]) if proto.op_type in _CORE else _by_letters(node)
+            if node.made:
+                for number, made in enumerate(node.made):  # the node itself keeps its name
+                    made.name, made.doc_string = f"{proto.name}#{number}", proto.doc_string
+                changed = True
+                proto.input[:] = operands
+        nodes += [*node.made, onnx.NodeProto.FromString(proto.SerializeToString())]
+    if changed:
+        del graph.node[:]
+        graph.node.extend(nodes)
+    return changed
+
+
+def _stretched(node: Node, core: int) -> list[str]:
+    """The operands of a node, expanded where they may have to be."""
+    dims = [_dims(node, name) for name in node.proto.input]
+    if any(each is None for each in dims):
+        return list(node.proto.input)
+    found = []
+    for n, name in enumerate(node.proto.input):
+        value = name
+        for m, other in enumerate(node.proto.input):
+            mine, its = dims[n] or (), dims[m] or ()
+            places = [k for k in range(core + 1, min(len(mine), len(its)) + 1) if _may_stretch(mine[-k], its[-k])]
+            if m != n and not (node.proto.op_type == "PRelu" and n == 0):
+                value = _expanded(node, value, other, [(-k, -k) for k in places])
+        found.append(value)
+    return found
+
+
+def _by_letters(node: Node) -> list[str]:
+    """The operands of an Einsum, expanded where they may have to be; those of any other operator."""
+    operands = list(node.proto.input)
+    dims = [_dims(node, name) for name in operands]
+    if node.proto.op_type != "Einsum" or any(each is None for each in dims):
+        return operands
+    terms = letters_of(node)
+    for n, (term, mine) in enumerate(zip(terms, dims, strict=True)):
+        for m, (other, its) in enumerate(zip(terms, dims, strict=True)):
+            both = [(axis, other.index(letter)) for axis, letter in enumerate(term) if letter in other and m != n]
+            open_ones = [(a, b) for a, b in both if mine and its and _may_stretch(mine[a], its[b])]
+            pairs = [(a - len(term), b - len(other)) for a, b in open_ones]
+            operands[n] = _expanded(node, operands[n], node.input(m), pairs)
+    return operands
+
+
+def _may_stretch(size: onnx.TensorShapeProto.Dimension, other: onnx.TensorShapeProto.Dimension) -> bool:
+    """Whether a size may be 1 and another one not."""
+    if size.HasField("dim_value") or (other.HasField("dim_value") and other.dim_value == 1):
+        return False
+    return not (size.dim_param and size.dim_param == other.dim_param)
+
+
+def _expanded(node: Node, value: str, other: str, pairs: Sequence[tuple[int, int]]) -> str:
+    """Emit a value of which some dimensions, the first ones of pairs, are stretched to some of another value."""
+    if not pairs:
+        return value
+    target: list[int | str] = [1] * -min(mine for mine, _ in pairs)
+    for mine, its in pairs:
+        target[mine] = node.size(other, its)
+    # The list of sizes is for what infers shapes, the other value for the code.
+    flat = [number for pair in pairs for number in pair]
+    found = node.op("Expand", value, node.list_of(target), other)
+    node.made[-1].attribute.append(onnx.helper.make_attribute(PAIRS, flat))
+    return found
+
+
+def _dims(node: Node, name: str) -> Sequence[onnx.TensorShapeProto.Dimension] | None:
+    if name in node.constants:
+        return [onnx.TensorShapeProto.Dimension(dim_value=size) for size in np.shape(node.constants[name])]
+    kind = node.types[name].tensor_type if name in node.types else None
+    return None if kind is None or not kind.HasField("shape") else list(kind.shape.dim)

@@ -1,0 +1,86 @@
+"""Images: convolutions, pooling, resizing, regions."""
+
+from __future__ import annotations
+
+from numc.frontends.onnx.conditions.moves import STRICT
+from numc.frontends.onnx.conditions.sized import Conditions, Table, alike, between, image, sized
+from numc.frontends.onnx.rewrites.node import Node
+
+
+def _resize(node: Node) -> Conditions:
+    yield "each(3) >= 1", "a size would be below 1"
+    yield "each(2) > 0", "a scale is not positive"
+    if node.attribute(STRICT, 0):
+        yield "each(2) >= 1", "a scale of an Upsample is below 1"
+
+
+def _max_unpool(node: Node) -> Conditions:
+    yield from alike(node, 1, 0)
+    yield "each(1) >= 0", "an index is out of range"
+
+
+def _convolution(node: Node, weight: int = 1, bias: int = 2) -> Conditions:
+    rank, group, kernel = image(node), node.attribute("group", 1), list(node.attribute("kernel_shape", []))
+    if (kernel and len(kernel) != rank - 2) or group < 1:
+        return  # refused by its rule
+    yield from sized(node, weight, None, None, *(kernel or [None] * (rank - 2)))
+    channels = "sizes do not fit: the channels of the image and of the weight differ"
+    if node.proto.op_type == "ConvTranspose":
+        yield f"size(0, 1) == size({weight}, 0)", channels
+        yield f"size({weight}, 0) % {group} == 0", "the rows of the weight cannot be split into its groups"
+        yield from sized(node, bias, f"size({weight}, 1) * {group}")
+    else:
+        yield f"size(0, 1) == size({weight}, 1) * {group}", channels
+        yield f"size({weight}, 0) % {group} == 0", "the rows of the weight cannot be split into its groups"
+        yield from sized(node, bias, f"size({weight}, 0)")
+
+
+def _quantised_convolution(node: Node) -> Conditions:
+    yield from _convolution(node, weight=3, bias=8)
+
+
+def _integer_convolution(node: Node) -> Conditions:
+    yield from _convolution(node, bias=-1)
+
+
+def _deformed(node: Node) -> Conditions:
+    yield from _convolution(node, bias=3)
+    for n in (2, 4):
+        yield from sized(node, n, "size(0, 0)", None, None, None)
+
+
+def _image(node: Node) -> Conditions:
+    image(node)
+    yield from ()
+
+
+def _grid_sample(node: Node) -> Conditions:
+    rank = image(node)
+    yield from sized(node, 1, "size(0, 0)", *[None] * (rank - 2), rank - 2)
+
+
+def _affine_grid(node: Node) -> Conditions:
+    yield from sized(node, 0, "at(1, 0)", None, None)
+    yield "each(1) >= 0", "a size would be negative"
+
+
+def _regions(node: Node) -> Conditions:
+    image(node)
+    yield from sized(node, 1, None, 4)
+    yield from sized(node, 2, "size(1, 0)")
+    yield from between(2, 0, "size(0, 0)")
+
+
+IMAGES: Table = {
+    "AffineGrid": _affine_grid,
+    "Conv": _convolution,
+    "ConvInteger": _integer_convolution,
+    "ConvTranspose": _convolution,
+    "DeformConv": _deformed,
+    **dict.fromkeys(("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool"), _image),
+    "GridSample": _grid_sample,
+    "MaxUnpool": _max_unpool,
+    "QLinearConv": _quantised_convolution,
+    "Resize": _resize,
+    "RoiAlign": _regions,
+}

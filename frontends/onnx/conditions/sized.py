@@ -1,0 +1,58 @@
+"""What the tables of conditions share: that inputs have certain sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from numc.frontends.onnx.rewrites.node import Node, RefusedError
+
+Condition = tuple[str, str]
+"""A condition (numc/frontends/conditions/formulas.py), and what is said where it does not hold."""
+Conditions = Iterator[Condition]
+Table = dict[str, Callable[[Node], Conditions]]
+"""By operator."""
+
+
+def sized(node: Node, n: int, *wanted: int | str | None) -> Conditions:
+    """Input `n` has these sizes: numbers or formulas, None for any. One that is left out asks nothing."""
+    name = node.input(n)
+    if not name:
+        return
+    if node.rank(name) != len(wanted):
+        raise RefusedError(f"'{name}' has {node.rank(name)} dimensions: {len(wanted)} are needed")
+    for axis, size in enumerate(wanted):
+        if size is not None:
+            yield f"size({n}, {axis}) == {size}", f"sizes do not fit: dimension {axis} of '{name}' has another size"
+
+
+def alike(node: Node, n: int, other: int) -> Conditions:
+    """Input `n` has the sizes of another one."""
+    if node.input(n):
+        yield from sized(node, n, *(f"size({other}, {axis})" for axis in range(node.rank(node.input(other)))))
+
+
+def stretches(node: Node, n: int, axis: int = 0) -> Conditions:
+    """Input `n` has the sizes of the first one from an axis on, or 1 in their places; it may have fewer of them."""
+    name = node.input(n)
+    if not name:
+        return
+    rank = node.rank(node.input(0))
+    if node.rank(name) > rank - axis % max(rank, 1):
+        raise RefusedError(f"'{name}' has {node.rank(name)} dimensions: at most {rank - axis % rank} are allowed")
+    for k in range(1, node.rank(name) + 1):
+        fits = f"size({n}, -{k}) == size(0, -{k}) or size({n}, -{k}) == 1"
+        yield fits, f"sizes do not fit: dimension {node.rank(name) - k} of '{name}' has another size"
+
+
+def between(n: int, low: int | str, size: int | str) -> Conditions:
+    """The elements of input `n` are indices from `low` on, and below a size."""
+    yield f"each({n}) >= {low}", "an index is out of range"
+    yield f"each({n}) < {size}", "an index is out of range"
+
+
+def image(node: Node) -> int:
+    """Return the rank of the first input. Raises RefusedError unless it is an image."""
+    rank = node.rank(node.input(0))
+    if rank < 3:
+        raise RefusedError(f"'{node.input(0)}' has {rank} dimensions, and 3 are the least of an image")
+    return rank
