@@ -6,11 +6,12 @@ they are equal (frontends/expansions.py). Runs in the worker.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
 
+from numc.frontends.onnx.read import origin
 from numc.frontends.onnx.rewrites.linear import letters_of
 from numc.frontends.onnx.rewrites.node import Array, Node
 
@@ -24,19 +25,30 @@ _ELEMENTWISE = frozenset(
 _CORE = {**dict.fromkeys(_ELEMENTWISE, 0), "MatMul": 2}
 """Operators whose operands stretch, and how many of the last dimensions do not."""
 
+_OF_ONE_SIZE = frozenset(
+    [
+        *("AffineGrid", "AveragePool", "Col2Im", "DeformConv", "GridSample", "LpPool", "MaxPool", "MaxUnpool", "Pad"),
+        *("QLinearAveragePool", "Resize", "RoiAlign", "Upsample"),
+    ]
+)
+"""Operators whose rules write operands that fit together, although their free sizes have other names."""
+
 PAIRS = "numc.pairs"
 """The attribute of an Expand to sizes of its third input: pairs of dimensions, as frontends/expansions.py has them."""
 
 
-def broadcast(graph: onnx.GraphProto, constants: dict[str, Array], opset: int) -> bool:
-    """Write the expansions of a graph whose types are known, in place; return whether there are any."""
+def broadcast(graph: onnx.GraphProto, constants: dict[str, Array], opset: int, kinds: Mapping[str, str]) -> bool:
+    """Write the expansions of a graph whose types are known, in place; return whether there are any.
+
+    kinds: by the origin of a node, the operator of the model that it belongs to.
+    """
     types = {value.name: value.type for value in [*graph.input, *graph.output, *graph.value_info]}
     taken = {*types, *constants, *(name for node in graph.node for name in node.output)}
     nodes: list[onnx.NodeProto] = []
     changed = False
     for proto in graph.node:
         node = Node(proto, types, constants, opset, taken, True)
-        if proto.domain in ("", "ai.onnx") and len(proto.input) > 1:
+        if proto.domain in ("", "ai.onnx") and len(proto.input) > 1 and kinds.get(origin(proto)) not in _OF_ONE_SIZE:
             operands = _stretched(node, _CORE[proto.op_type]) if proto.op_type in _CORE else _by_letters(node)
             if node.made:
                 for number, made in enumerate(node.made):  # the node itself keeps its name

@@ -116,7 +116,7 @@ def prepare(
     check_types(model.graph, inferred, constants, _opset(model), rewriting.kinds)
     dtypes = in_carriers(model.graph, constants, _opset(model), inferred)
     model = _settled(model, constants, budget, rewriting, RULES)
-    if broadcast(model.graph, constants, _opset(model)):
+    if broadcast(model.graph, constants, _opset(model), rewriting.kinds):
         _name_nodes(model.graph)
         _forget_shapes(model.graph)
         model = _infer_shapes(_with_constants(model, constants))

@@ -85,7 +85,8 @@ class Rewriting:
             domain = "" if proto.domain == "ai.onnx" else proto.domain
             rule = rules.get((domain, proto.op_type))
             made: list[onnx.NodeProto] = []
-            node = Node(proto, types, constants, opset, taken, last, sequences, nothing)
+            kind = self.kinds.get(origin(proto), proto.op_type)
+            node = Node(proto, types, constants, opset, taken, last, sequences, nothing, kind)
             if not self.settled.intersection(proto.output):
                 try:
                     made = self._rewritten(node, rules, rule)

@@ -164,6 +164,8 @@ def _crop_before(node: Node) -> None:
     """Take away what negative pads take away first: torch-mlir would insert the rest outside of the result."""
     pads, value = node.constants.get(node.input(1)), node.input(0)
     chosen = _padded_axes(node)
+    if pads is None and node.kind != "Pad":  # other operators do not take away
+        return
     if pads is None:
         value, positive = _cropped_by_a_run(node, chosen)
         copy = node.copy()

@@ -34,7 +34,8 @@ class Node:
     types, constants: of the values of the graph by name; `constants` gains those of the new nodes. opset: of the
     default domain. taken: the names of all values. last: nothing more will become known of the values. sequences: the
     elements of those that are known. nothing: optionals that hold nothing. made: the nodes that replace this one; if
-    there are none, it stays. They have its name, so that they are the same layer.
+    there are none, it stays. They have its name, so that they are the same layer. kind: the operator of the model that
+    the node belongs to, which another rule may have made it of.
     """
 
     proto: onnx.NodeProto
@@ -45,6 +46,7 @@ class Node:
     last: bool
     sequences: Mapping[str, Sequence[str]] = field(default_factory=dict)
     nothing: frozenset[str] = frozenset()
+    kind: str = ""
     made: list[onnx.NodeProto] = field(default_factory=list)
     count: int = 0
 
