@@ -87,6 +87,12 @@ def decided(text: str, tensors: Sequence[Known]) -> bool | None:
     return None if found is None else bool(np.all(found))
 
 
+def value_of(text: str, tensors: Sequence[Known]) -> int | str | None:
+    """Return the value of a formula of sizes: a number, the name of a free size, None if it depends on a run."""
+    found = _value(parsed(text), tensors)
+    return found if found is None or isinstance(found, str) else int(found)
+
+
 def _value(node: ast.expr, tensors: Sequence[Known]) -> Any:
     """The value of a part of a condition; None where it depends on a run."""
     if isinstance(node, ast.BoolOp):

@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 
 import onnx
 
-from numc.frontends.conditions.formulas import Known, decided, tensors_of
-from numc.frontends.onnx.conditions.sized import Condition
+from numc.frontends.conditions.formulas import decided, tensors_of
+from numc.frontends.onnx.conditions.sized import Condition, known, listed
 from numc.frontends.onnx.conditions.table import CONDITIONS
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
 
@@ -26,7 +26,7 @@ def check(node: Node) -> None:
     if conditions is None:
         return
     names = list(node.proto.input)
-    tensors = [Known(_sizes(node, name), node.constants.get(name)) for name in names]
+    tensors = known(node)
     open_ones: list[Condition] = []
     for condition in conditions(node):
         used = tensors_of(condition[0])
@@ -43,13 +43,6 @@ def check(node: Node) -> None:
         _emit(node, names, open_ones)
 
 
-def _sizes(node: Node, name: str) -> Sequence[int | str | None] | None:
-    if name in node.constants or name not in node.types or node.known_shape(name) is None:
-        return node.known_shape(name)
-    dims = node.types[name].tensor_type.shape.dim
-    return [int(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or None for dim in dims]
-
-
 def _emit(node: Node, names: Sequence[str], conditions: Sequence[Condition]) -> None:
     used = set().union(*(tensors_of(condition) for condition, _ in conditions))
     carrier = next(n for n, name in enumerate(names) if name and name not in node.constants)
@@ -63,12 +56,13 @@ def _emit(node: Node, names: Sequence[str], conditions: Sequence[Condition]) -> 
 
 
 def _found(node: Node, used: Collection[int]) -> str:
-    """The names of inputs with their sizes, and the values of all that are short lists of numbers."""
+    """The names of inputs with their sizes, or with their values if those are a short list of numbers."""
     found = []
-    for n, name in enumerate(node.proto.input):
+    for n in sorted(used):
+        name = node.input(n)
         value, sizes = node.constants.get(name), node.known_shape(name)
         if value is not None and value.ndim < 2 and value.size <= 8:
             found.append(f"'{name}' is {value.tolist()}")
-        elif n in used:
-            found.append(f"'{name}' has sizes [{', '.join('?' if s is None else str(s) for s in sizes or ())}]")
+        else:
+            found.append(f"'{name}' has sizes {listed(sizes or ())}")
     return ", ".join(found)

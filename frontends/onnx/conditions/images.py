@@ -19,20 +19,17 @@ def _max_unpool(node: Node) -> Conditions:
     yield "each(1) >= 0", "an index is out of range"
 
 
-def _convolution(node: Node, weight: int = 1, bias: int = 2) -> Conditions:
+def _convolution(node: Node, weight: int = 1, bias: int | None = 2) -> Conditions:
     rank, group, kernel = image(node), node.attribute("group", 1), list(node.attribute("kernel_shape", []))
     if (kernel and len(kernel) != rank - 2) or group < 1:
         return  # refused by its rule
     yield from sized(node, weight, None, None, *(kernel or [None] * (rank - 2)))
-    channels = "sizes do not fit: the channels of the image and of the weight differ"
-    if node.proto.op_type == "ConvTranspose":
-        yield f"size(0, 1) == size({weight}, 0)", channels
-        yield f"size({weight}, 0) % {group} == 0", "the rows of the weight cannot be split into its groups"
-        yield from sized(node, bias, f"size({weight}, 1) * {group}")
-    else:
-        yield f"size(0, 1) == size({weight}, 1) * {group}", channels
-        yield f"size({weight}, 0) % {group} == 0", "the rows of the weight cannot be split into its groups"
-        yield from sized(node, bias, f"size({weight}, 0)")
+    yield f"size({weight}, 0) % {group} == 0", f"its group, {group}, does not divide the rows of the weight"
+    transposed = node.proto.op_type == "ConvTranspose"
+    channels = f"size({weight}, 0)" if transposed else f"size({weight}, 1) * {group}"
+    yield f"size(0, 1) == {channels}", f"the image has other channels than the weight with a group of {group}"
+    if bias is not None:
+        yield from sized(node, bias, f"size({weight}, 1) * {group}" if transposed else f"size({weight}, 0)")
 
 
 def _quantised_convolution(node: Node) -> Conditions:
@@ -40,7 +37,7 @@ def _quantised_convolution(node: Node) -> Conditions:
 
 
 def _integer_convolution(node: Node) -> Conditions:
-    yield from _convolution(node, bias=-1)
+    yield from _convolution(node, bias=None)
 
 
 def _deformed(node: Node) -> Conditions:

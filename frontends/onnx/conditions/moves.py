@@ -160,7 +160,10 @@ def _squeeze(node: Node) -> Conditions:
 
 
 def _gather_nd(node: Node) -> Conditions:
-    for n in range(min(node.attribute("batch_dims", 0), node.rank(node.input(0)), node.rank(node.input(1)))):
+    batch = node.attribute("batch_dims", 0)
+    if batch >= min(node.rank(node.input(0)), node.rank(node.input(1))):
+        return  # refused by its rule
+    for n in range(batch):
         yield f"size(0, {n}) == size(1, {n})", f"sizes do not fit: dimension {n} of the inputs differs"
 
 

@@ -1,9 +1,10 @@
-"""What the tables of conditions share: that inputs have certain sizes."""
+"""What the tables of conditions share: what is known of inputs, and that they have certain sizes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
+from numc.frontends.conditions.formulas import Known, value_of
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
 
 Condition = tuple[str, str]
@@ -18,11 +19,32 @@ def sized(node: Node, n: int, *wanted: int | str | None) -> Conditions:
     name = node.input(n)
     if not name:
         return
-    if node.rank(name) != len(wanted):
-        raise RefusedError(f"'{name}' has {node.rank(name)} dimensions: {len(wanted)} are needed")
+    tensors = known(node)
+    needed = [value_of(size, tensors) if isinstance(size, str) else size for size in wanted]
+    found = tensors[n].sizes or node.shape(name)
+    pairs = zip(found, needed, strict=False)
+    if len(found) != len(needed) or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs):
+        raise RefusedError(f"'{name}' has sizes {listed(found)}: {listed(needed)} are needed")
     for axis, size in enumerate(wanted):
         if size is not None:
             yield f"size({n}, {axis}) == {size}", f"sizes do not fit: dimension {axis} of '{name}' has another size"
+
+
+def known(node: Node) -> list[Known]:
+    """Return what is known of the inputs of a node."""
+    return [Known(_sizes(node, name), node.constants.get(name)) for name in node.proto.input]
+
+
+def listed(sizes: Sequence[int | str | None]) -> str:
+    """Return sizes as they are told: one that is not known is ?."""
+    return f"[{', '.join('?' if size is None else str(size) for size in sizes)}]"
+
+
+def _sizes(node: Node, name: str) -> Sequence[int | str | None] | None:
+    if name in node.constants or name not in node.types or node.known_shape(name) is None:
+        return node.known_shape(name)
+    dims = node.types[name].tensor_type.shape.dim
+    return [int(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or None for dim in dims]
 
 
 def alike(node: Node, n: int, other: int) -> Conditions:

@@ -14,7 +14,7 @@ _MAX_GROUPS = 64
 
 def convolution(node: Node) -> None:
     """Conv: what does not fit together is refused, and images of free sizes are padded."""
-    if (windows := convolved(node, node.input(2))) is None:
+    if (windows := convolved(node)) is None:
         return
     # torch-mlir does not end where no window of such strides fits; those of stride 1 have an empty result.
     image = (node.known_shape(node.input(0)) or [])[2:]
@@ -46,33 +46,13 @@ def _convolve_groups(node: Node, groups: int, channels: int) -> None:
     node.op("Concat", *parts, axis=1, to=node.output(0))
 
 
-def convolved(node: Node, bias: str = "", *, transposed: bool = False) -> Windows | None:
-    """The windows of a convolution, None if its weight has no known sizes.
-
-    bias: the name of its bias. Raises RefusedError unless image, weight, bias and group fit together.
-    """
-    groups, image, weight = node.attribute("group", 1), node.input(0), node.input(1)
-    if groups < 1:
+def convolved(node: Node) -> Windows | None:
+    """The windows of a convolution, None if its weight has no known sizes."""
+    if (groups := node.attribute("group", 1)) < 1:
         raise RefusedError(f"its group is {groups}: it has to be 1 or more")
-    known = node.known_shape(weight)
-    sizes = [size for size in known or () if size is not None]
-    if known is None or len(sizes) != len(known):
-        return None
-    if len(sizes) < 3:
-        raise RefusedError(f"its weight '{weight}' has sizes {sizes}: two, and those of the window, are needed")
-    first, second, *kernel = sizes
-    windows = windows_of(node, kernel)
-    if first % groups:
-        raise RefusedError(f"its weight '{weight}' has sizes {sizes}, and group {groups} does not divide {first}")
-    channels, outputs = (first, second * groups) if transposed else (second * groups, first)
-    if (found := (node.known_shape(image) or [None, None])[1]) not in (None, channels):
-        raise RefusedError(f"'{image}' has {found} channels, and its weight '{weight}' of sizes {sizes} with group "
-                           f"{groups} needs {channels}")  # fmt: skip
-    if (given := list(node.attribute("kernel_shape", kernel))) != kernel:
-        raise RefusedError(f"its kernel_shape is {given}, and its weight '{weight}' has windows of {kernel}")
-    if bias and (length := node.known_shape(bias)) not in (None, [None], [outputs]):
-        raise RefusedError(f"its bias '{bias}' has sizes {length}, and {[outputs]} are needed")
-    return windows
+    known = node.known_shape(node.input(1)) or [None]
+    sizes = [size for size in known if size is not None]
+    return windows_of(node, sizes[2:]) if len(sizes) == len(known) else None
 
 
 def conv_transpose(node: Node) -> None:
@@ -80,7 +60,7 @@ def conv_transpose(node: Node) -> None:
     source, weight, bias = node.input(0), node.input(1), node.input(2)
     groups = node.attribute("group", 1)
     changed: dict[str, Any] = {}
-    wanted, windows = list(node.attribute("output_shape", ())), convolved(node, bias, transposed=True)
+    wanted, windows = list(node.attribute("output_shape", ())), convolved(node)
     if windows is not None:
         more = _output_padding(node, windows)
         if windows.auto or wanted:

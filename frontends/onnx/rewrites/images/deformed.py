@@ -17,7 +17,7 @@ def deform_conv(node: Node) -> None:
     shape, kernel, placed = node.shape(source), node.shape(weight), node.shape(offset)
     if len(shape) != 4 or len(kernel) != 4 or None in (*shape[1:], *kernel, *placed[1:]):
         raise RefusedError("it is available for images of two dimensions and of fixed size only: give shapes={...}")
-    windows = convolved(node, bias)
+    windows = convolved(node)
     assert windows is not None
     _, channels, height, width = (size or 0 for size in shape)
     outputs, depth, *window = (size or 0 for size in kernel)
