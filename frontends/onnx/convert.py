@@ -14,7 +14,6 @@ from numc.frontends.lowering import conversion_errors, erase_checks, lower, oper
 from numc.frontends.onnx.broadcast import PAIRS
 from numc.frontends.onnx.conditions.apply import CHECKS
 from numc.frontends.onnx.contract import to_backend_contract
-from numc.frontends.onnx.prepare import DATA_SHAPES
 from numc.frontends.reshapes import builtin_type
 
 _LIST = re.compile(r"!torch\.vtensor<\[\d+\],si64>")
@@ -27,8 +26,8 @@ _CENTRED = "torch.onnx.center_point_box"
 _TORCH_DTYPES = {"si16": 2, "f32": 6, "f8E5M2": 23, "f8E4M3FN": 24}
 # Above, log(1 + exp(x)) is x in float64, too.
 _SOFTPLUS_IS_X = 40
-# These checks hold because no dynamic size is zero.
-_SIZES_START_AT_ONE = ("Expected dim size > 0.", "unimplemented: tensor with zero element")
+# Checks of what has a value, as 1/0 does.
+_IDLE_CHECKS = ("unimplemented: tensor with zero element",)
 
 
 def to_linalg(model: onnx.ModelProto, *, no_broadcast: bool = False) -> str:
@@ -39,7 +38,6 @@ def to_linalg(model: onnx.ModelProto, *, no_broadcast: bool = False) -> str:
     result could abort at run time.
     """
     context = ir.Context()
-    data_shapes = bool(DATA_SHAPES.intersection(node.op_type for node in model.graph.node))
     context.enable_multithreading(False)  # a worker may not start threads
     torch_dialect.register_dialect(context)
     # None expands every operator that ONNX defines by a function, except those denied.
@@ -61,7 +59,7 @@ def to_linalg(model: onnx.ModelProto, *, no_broadcast: bool = False) -> str:
         to_backend_contract(module)
         lower(module)
     _name_locations(module)
-    erase_checks(module, () if data_shapes else _SIZES_START_AT_ONE)
+    erase_checks(module, _IDLE_CHECKS)
     return str(module.operation.get_asm(enable_debug_info=True))
 
 

@@ -40,7 +40,7 @@ OPSET = 18
 _ROUNDS = 3
 """How often what onnx finds of sizes and what follows of products of them are put together."""
 
-DATA_SHAPES = {"Compress", "NonMaxSuppression", "NonZero", "Unique"}
+_DATA_SHAPES = {"Compress", "NonMaxSuppression", "NonZero", "Unique"}
 """Operators whose output sizes depend on data and may be zero."""
 
 Array = npt.NDArray[np.generic]
@@ -65,7 +65,7 @@ class Prepared:
         """Whether dynamic sizes that have to fit together are equal: all are one symbol, and none depends on data."""
         symbols = [s for a in self.inputs for size, s in zip(a.shape, a.symbols, strict=True) if size < 0]
         one = len(set(symbols)) == 1 and (symbols[0] != "" or len(symbols) == 1) and not self.has_branches
-        return one and not DATA_SHAPES.intersection(node.op_type for node in self.model.graph.node)
+        return one and not _DATA_SHAPES.intersection(node.op_type for node in self.model.graph.node)
 
 
 def prepare(

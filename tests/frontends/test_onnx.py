@@ -456,6 +456,14 @@ def test_free_sizes_are_checked_when_the_program_runs(save: Maker) -> None:
     assert frontend.load(file, fixed={"a": (4,), "b": (1,)}).outputs[0].shape == (4,)
 
 
+def test_one_divided_by_zero_beside_sizes_of_data(save: Maker) -> None:
+    nodes = [helper.make_node("Reciprocal", ["x"], ["y"]), helper.make_node("NonZero", ["x"], ["z"])]
+    file = save(nodes, [value("x", ["n"])], [value("y", ["n"]), value("z", [1, "m"], TensorProto.INT64)])
+    found = numc.compile(file)(np.float32([0, 2]))
+    assert found["y"].tolist() == [np.inf, 0.5]
+    assert found["z"].tolist() == [[1]]
+
+
 RESHAPES = [
     (["a", "b", 4, 8], [-1, 32]),
     (["a", "b", 4, 8], [0, 0, 32]),
