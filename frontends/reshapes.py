@@ -113,9 +113,10 @@ def _flattened(value: ir.Value, n: int, rank: int) -> ir.Value:
 
 
 def _check_one_is_absent(sizes: Sequence[ir.Value], absent: Sequence[ir.Value]) -> None:
-    total, minus = (arith.ConstantOp(_i64(), n).result for n in (0, -1))
+    total, minus, lowest = (arith.ConstantOp(_i64(), n).result for n in (0, -1, -2))
     for size, is_absent in zip(sizes, absent, strict=True):
-        total = arith.SelectOp(is_absent, arith.AddIOp(total, size).result, total).result
+        bounded = arith.MaxSIOp(size, lowest).result  # so that the sum does not overflow
+        total = arith.SelectOp(is_absent, arith.AddIOp(total, bounded).result, total).result
     cf.AssertOp(arith.CmpIOp(arith.CmpIPredicate.sge, total, minus).result, TOO_MANY)
 
 

@@ -7,6 +7,7 @@ they are equal (frontends/expansions.py). Runs in the worker.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import onnx
@@ -15,14 +16,19 @@ from numc.frontends.onnx.read import origin
 from numc.frontends.onnx.rewrites.linear import letters_of
 from numc.frontends.onnx.rewrites.node import Array, Node
 
+Dim: TypeAlias = onnx.TensorShapeProto.Dimension
+Dims: TypeAlias = Sequence[Dim]
+
 _ELEMENTWISE = frozenset(
     [
         *("Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater"),
-        *("GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or", "PRelu", "Pow", "Sub"),
+        *("GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or", "Pow", "Sub"),
         *("Sum", "Where", "Xor"),
     ]
 )
-_CORE = {**dict.fromkeys(_ELEMENTWISE, 0), "MatMul": 2}
+_TO_THE_FIRST = frozenset(["LayerNormalization", "PRelu", "RMSNormalization"])
+"""Operators whose operands stretch to the first one, which does not."""
+_CORE = {**dict.fromkeys(_ELEMENTWISE | _TO_THE_FIRST, 0), "Gemm": 0, "MatMul": 2}
 """Operators whose operands stretch, and how many of the last dimensions do not."""
 
 _OF_ONE_SIZE = frozenset(
@@ -49,7 +55,7 @@ def broadcast(graph: onnx.GraphProto, constants: dict[str, Array], opset: int, k
     for proto in graph.node:
         node = Node(proto, types, constants, opset, taken, True)
         if proto.domain in ("", "ai.onnx") and len(proto.input) > 1 and kinds.get(origin(proto)) not in _OF_ONE_SIZE:
-            operands = _stretched(node, _CORE[proto.op_type]) if proto.op_type in _CORE else _by_letters(node)
+            operands = _stretched(node) if proto.op_type in _CORE else _by_letters(node)
             if node.made:
                 for number, made in enumerate(node.made):  # the node itself keeps its name
                     made.name, made.doc_string = f"{proto.name}#{number}", proto.doc_string
@@ -62,21 +68,30 @@ def broadcast(graph: onnx.GraphProto, constants: dict[str, Array], opset: int, k
     return changed
 
 
-def _stretched(node: Node, core: int) -> list[str]:
+def _stretched(node: Node) -> list[str]:
     """The operands of a node, expanded where they may have to be."""
     dims = [_dims(node, name) for name in node.proto.input]
-    if any(each is None for each in dims):
-        return list(node.proto.input)
-    found = []
-    for n, name in enumerate(node.proto.input):
-        value = name
-        for m, other in enumerate(node.proto.input):
-            mine, its = dims[n] or (), dims[m] or ()
-            places = [k for k in range(core + 1, min(len(mine), len(its)) + 1) if _may_stretch(mine[-k], its[-k])]
-            if m != n and not (node.proto.op_type == "PRelu" and n == 0):
-                value = _expanded(node, value, other, [(-k, -k) for k in places])
-        found.append(value)
+    found = list(node.proto.input)
+    for n, mine in enumerate(dims):
+        for m, axes in _meeting(node, n, dims):
+            its = dims[m]
+            if mine is None or its is None:
+                return list(node.proto.input)
+            pairs = [(a, b) for a, b in axes if -a <= len(mine) and -b <= len(its) and _may_stretch(mine[a], its[b])]
+            found[n] = _expanded(node, found[n], node.input(m), pairs)
     return found
+
+
+def _meeting(node: Node, n: int, dims: Sequence[Dims | None]) -> list[tuple[int, list[tuple[int, int]]]]:
+    """Which operands the operand `n` meets, in which of its dimensions and of theirs, counted from the last one, -1."""
+    kind = node.proto.op_type
+    if kind == "Gemm":  # the bias has the rows of the one matrix, and the columns of the other
+        turns = [node.attribute(name, 0) for name in ("transA", "transB")]
+        return [(0, [(-2, -1 if turns[0] else -2)]), (1, [(-1, -2 if turns[1] else -1)])] if n == 2 else []
+    every = [(-k, -k) for k in range(_CORE[kind] + 1, len(dims[n] or ()) + 1)]
+    if kind in _TO_THE_FIRST:
+        return [(0, every)] if n else []
+    return [(m, every) for m in range(len(dims)) if m != n]
 
 
 def _by_letters(node: Node) -> list[str]:
@@ -95,7 +110,7 @@ def _by_letters(node: Node) -> list[str]:
     return operands
 
 
-def _may_stretch(size: onnx.TensorShapeProto.Dimension, other: onnx.TensorShapeProto.Dimension) -> bool:
+def _may_stretch(size: Dim, other: Dim) -> bool:
     """Whether a size may be 1 and another one not."""
     if size.HasField("dim_value") or (other.HasField("dim_value") and other.dim_value == 1):
         return False
@@ -116,8 +131,8 @@ def _expanded(node: Node, value: str, other: str, pairs: Sequence[tuple[int, int
     return found
 
 
-def _dims(node: Node, name: str) -> Sequence[onnx.TensorShapeProto.Dimension] | None:
+def _dims(node: Node, name: str) -> Dims | None:
     if name in node.constants:
-        return [onnx.TensorShapeProto.Dimension(dim_value=size) for size in np.shape(node.constants[name])]
+        return [Dim(dim_value=size) for size in np.shape(node.constants[name])]
     kind = node.types[name].tensor_type if name in node.types else None
     return None if kind is None or not kind.HasField("shape") else list(kind.shape.dim)

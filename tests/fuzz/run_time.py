@@ -8,6 +8,7 @@ right.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,7 +26,13 @@ Arrays = dict[str, np.ndarray]
 RUNS = 200
 OPSET = 19
 TYPES = {"f": TensorProto.FLOAT, "i": TensorProto.INT64, "b": TensorProto.BOOL}
-EXTREME = (2**31, 2**40, 2**61 + 1, 2**62, 2**63 - 1, -(2**31), -(2**62), -(2**63))
+_STRICTER = re.compile(
+    r"2\^42 elements|out of memory"  # limits of numc
+    r"|only an image can be|smaller than the window|extreme of nothing|negative pads take away"
+    r"|k is larger|padding that reflects|parts differ in dimension"  # onnxruntime computes what ONNX forbids
+)
+"""What numc refuses and onnxruntime computes."""
+EXTREME = (2**33, 2**40, 2**61 + 1, 2**62, 2**63 - 1, -(2**31), -(2**62), -(2**63))
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,7 @@ ROWS: dict[str, Row] = {
     "expand": Row("Expand x,s -> y", {"x": "f:n,3", "s": "i:2:size"}),
     "expand_one": Row("Expand x,s -> y", {"x": "f:1,n", "s": "i:3:size"}),
     "tile": Row("Tile x,s -> y", {"x": "f:n,3", "s": "i:2:size"}),
-    "range": Row("Range a,b,c -> y", {"a": "i::index", "b": "i::index", "c": "i::step"}, outputs="i"),
+    "range": Row("Range a,b,c -> y", {"a": "i::bound", "b": "i::bound", "c": "i::step"}, outputs="i"),
     "constant_of_shape": Row("ConstantOfShape s -> y", {"s": "i:2:size"}),
     "one_hot": Row("OneHot x,d,v -> y", {"x": "i:n:index", "d": "i::size", "v": "f:2"}),
     "top_k": Row("TopK x,k -> y,z", {"x": "f:n,m", "k": "i:1:size"}, outputs="fi"),
@@ -117,7 +124,7 @@ ROWS: dict[str, Row] = {
     "reverse": Row("ReverseSequence x,n -> y", {"x": "f:n,m,2", "n": "i:m1:index"}, {"time_axis": 0, "batch_axis": 1}),
     "nonzero": Row("NonZero x -> y", {"x": "f:n,m"}, outputs="i"),
     "lstm": Row(
-        "LSTM x,w,r -> ,y", {"x": "f:n,m,2"}, {"hidden_size": 3}, {"w": _weights(1, 12, 2), "r": _weights(1, 12, 3)}
+        "LSTM x,w,r -> ,y", {"x": "f:s+,m+,2"}, {"hidden_size": 3}, {"w": _weights(1, 12, 2), "r": _weights(1, 12, 3)}
     ),
 }
 
@@ -162,12 +169,14 @@ def _run(session: Any, program: Any, feeds: Arrays, run: int) -> bool:
     except NumcError as error:
         if "\n" in str(error) or "the program stopped" in str(error):
             raise Finding(f"an error that says nothing: {error}") from None
-        if wanted is not None:
+        if wanted is not None and not _STRICTER.search(str(error)):
             raise Finding(f"numc refuses what onnxruntime computes: {error}") from None
         return False
-    if wanted is None:
+    if wanted is None and any(result.size for result in results.values()):
         shapes = [list(result.shape) for result in results.values()]
         raise Finding(f"numc computes {shapes} where onnxruntime refuses: {why[-200:]}")
+    if wanted is None:  # of results without elements, numc asks less
+        return True
     for (name, got), want in zip(results.items(), wanted, strict=True):
         compare(name, got, want)
     return True
@@ -204,6 +213,8 @@ def feeds_of(row: Row, rng: random.Random) -> Arrays:
     def size(name: str) -> int:
         if name.isdigit():
             return int(name)
+        if name.endswith("+"):  # onnxruntime aborts if there are none
+            return rng.choice((1, 2, 3))
         common = letters.setdefault(name[0], rng.choice((0, 1, 1, 2, 2, 3, 4, 6, 8)))
         if name == name[0] or rng.random() < 0.8:
             return common
@@ -225,6 +236,7 @@ def _draw(kind: str, shape: list[int], rng: random.Random) -> np.ndarray:
     if kind == "b":
         return np.array([rng.random() < 0.5 for _ in range(count)], np.bool_).reshape(shape)
     usual = {
+        "bound": (-70, -2, -1, 0, 1, 2, 3, 5, 60),  # nothing extreme: what fits into memory takes minutes
         "index": (-2, -1, 0, 0, 1, 1, 2, 3, 5),
         "step": (1, 1, 1, 2, -1, -2, 3, 0),
         "size": (0, 1, 1, 2, 2, 3, 4, -1),
@@ -232,7 +244,9 @@ def _draw(kind: str, shape: list[int], rng: random.Random) -> np.ndarray:
         "pad": (0, 0, 0, 0, 1, 1, 2, -1, 3),
         "image": (1, 1, 1, 2, 3, 5, 0, -1),
     }[kind]
-    drawn = [rng.choice(EXTREME) if rng.random() < 0.04 else rng.choice(usual) for _ in range(count)]
+    drawn = [
+        rng.choice(EXTREME) if kind != "bound" and rng.random() < 0.04 else rng.choice(usual) for _ in range(count)
+    ]
     if kind == "image" and rng.random() < 0.8:
         drawn[:2] = [1, 1]
     return np.array(drawn, np.int64).reshape(shape)

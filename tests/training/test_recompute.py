@@ -124,7 +124,8 @@ def test_sizes_that_are_free() -> None:
         x = torch.randn(rows, 8)
         torch._dynamo.mark_dynamic(x, 0)
         compiled(x).sum().backward()
-    assert [list(saved.again) for saved in backend.saved] == [["relu", "permute_2"]] * 2
+    # One program for both; what has a free size is kept: whether it is worth computing again depends on the size.
+    assert [list(saved.again) for saved in backend.saved] == [["permute_2"]]
 
 
 def test_what_is_read_may_not_be_overwritten() -> None:

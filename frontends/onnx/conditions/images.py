@@ -4,14 +4,28 @@ from __future__ import annotations
 
 from numc.frontends.onnx.conditions.moves import STRICT
 from numc.frontends.onnx.conditions.sized import Conditions, Table, alike, between, image, sized
+from numc.frontends.onnx.rewrites.images.windows import windows_of
 from numc.frontends.onnx.rewrites.node import Node
+from numc.passes.explicit.run_time_checks import WINDOW
 
 
 def _resize(node: Node) -> Conditions:
+    if node.input(3) and node.input(3) not in node.constants and not node.attribute("axes", ()):
+        for axis in (0, 1):  # what is available: rewrites/images/resize_free.py
+            yield f"at(3, {axis}) == size(0, {axis})", f"dimension {axis} would be resized: only an image can be"
     yield "each(3) >= 1", "a size would be below 1"
     yield "each(2) > 0", "a scale is not positive"
     if node.attribute(STRICT, 0):
         yield "each(2) >= 1", "a scale of an Upsample is below 1"
+
+
+def _pool(node: Node) -> Conditions:
+    windows = windows_of(node, node.attribute("kernel_shape", ()))
+    if windows.auto:
+        return
+    padding = zip(windows.before, windows.after, strict=True)
+    for n, (extent, pads) in enumerate(zip(windows.extents, padding, strict=True)):
+        yield f"size(0, {n + 2}) + {sum(pads)} >= {extent}", WINDOW
 
 
 def _max_unpool(node: Node) -> Conditions:
@@ -76,6 +90,7 @@ IMAGES: Table = {
     "DeformConv": _deformed,
     **dict.fromkeys(("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool"), _image),
     "GridSample": _grid_sample,
+    **dict.fromkeys(("AveragePool", "LpPool"), _pool),
     "MaxUnpool": _max_unpool,
     "QLinearConv": _quantised_convolution,
     "Resize": _resize,

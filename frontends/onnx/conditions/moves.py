@@ -26,6 +26,10 @@ def _split(node: Node) -> Conditions:
 def _reshape(node: Node) -> Conditions:
     shape, rank = node.constants.get(node.input(1)), node.rank(node.input(0))
     if shape is None:
+        yield "each(1) >= -1", "a size of a reshape is below -1"
+        count = (node.known_shape(node.input(1)) or [None])[0]
+        for axis in range(rank, count or 0) if not node.attribute("allowzero", 0) else ():
+            yield f"at(1, {axis}) != 0", f"a reshape keeps a size that '{node.input(0)}' does not have"
         return
     keeps = not node.attribute("allowzero", 0)
     sizes = [int(size) for size in shape.reshape(-1)]
@@ -80,13 +84,13 @@ def _pad(node: Node) -> Conditions:
     for n, axis in enumerate(chosen):
         low, high = f"at(1, {n})", f"at(1, {n + len(chosen)})"
         left = f"size(0, {axis}) + min({low}, 0) + min({high}, 0)"
+        yield f"{left} >= 0", "negative pads take away more than there is"
         if mode == "constant":
-            yield f"{left} >= 0", "negative pads take away more than there is"
             continue
-        yield f"{left} >= 1", "there is nothing to pad with"
+        yield f"{left} >= 1 or max({low}, {high}) <= 0", "there is nothing to pad with"
         if mode == "reflect":
             yield (
-                f"max({low}, {high}) < {left}",
+                f"max({low}, {high}) < {left} or max({low}, {high}) <= 0",
                 "padding that reflects is not smaller than what is padded",
             )
 
@@ -184,6 +188,11 @@ def _space_to_depth(node: Node) -> Conditions:
         yield f"size(0, {n}) % {block} == 0", f"its blocksize, {block}, does not divide dimension {n}"
 
 
+def _extreme(node: Node) -> Conditions:
+    axis = node.axis(node.rank(node.input(0)), 0)
+    yield f"size(0, {axis}) >= 1", "an extreme of nothing has no place"
+
+
 def _center_crop_pad(_: Node) -> Conditions:
     yield "each(1) >= 0", "a size would be negative"
 
@@ -194,6 +203,7 @@ def _clip(node: Node) -> Conditions:
 
 
 MOVES: Table = {
+    **dict.fromkeys(("ArgMax", "ArgMin"), _extreme),
     "CenterCropPad": _center_crop_pad,
     "Clip": _clip,
     "DepthToSpace": _depth_to_space,

@@ -53,11 +53,15 @@ def depth_to_space(node: Node) -> None:
     is_crd, block = node.attribute("mode", "DCR") == "CRD", node.attribute("blocksize", 1)
     if not is_crd and None not in node.shape(node.input(0))[1:]:
         return
-    batch, _, height, width = node.sizes(node.input(0))
-    channels, order = ([-1, block, block], (0, 1, 4, 2, 5, 3)) if is_crd else ([block, block, -1], (0, 3, 4, 1, 5, 2))
+    batch, whole, height, width = node.sizes(node.input(0))
+    # Not -1, which may be anything where there are no elements.
+    deep = whole // block**2 if isinstance(whole, int) else node.op("Div", whole, node.ints(block**2))
+    channels, order = (
+        ([deep, block, block], (0, 1, 4, 2, 5, 3)) if is_crd else ([block, block, deep], (0, 3, 4, 1, 5, 2))
+    )
     apart = node.transpose(node.reshape(node.input(0), [batch, *channels, height, width]), *order)
     large = (node.product(size, block) for size in (height, width))
-    node.reshape(apart, [batch, -1, *large], to=node.output(0))
+    node.reshape(apart, [batch, deep, *large], to=node.output(0))
 
 
 def space_to_depth(node: Node) -> None:

@@ -135,7 +135,8 @@ struct OperandReader {
 };
 
 // How many elements from the first one on are adjacent in memory.
-int64_t adjacent(const Runs &run) { return run.stride == 1 ? run.length : 1; }
+// At least one, as where there is nothing: kernels divide by it.
+int64_t adjacent(const Runs &run) { return run.stride == 1 && run.length > 1 ? run.length : 1; }
 
 // How many of them are the same one.
 int64_t same(const Runs &run) { return run.stride == 0 ? run.length : 1; }
