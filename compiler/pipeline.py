@@ -37,6 +37,7 @@ from numc.passes.kernels.backend.objects import ObjectCode
 from numc.passes.llvm.checks_to_failures import checks_to_failures
 from numc.passes.llvm.locate_arguments import locate_arguments
 from numc.passes.llvm.packed_entry import ENTRY, packed_entry
+from numc.passes.llvm.scalar_loops import annotate_branches, scalar_loops
 from numc.passes.llvm.without_fma import without_fma
 from numc.passes.plan.by_rows import by_rows
 from numc.passes.plan.emit_kernels import emit_kernels
@@ -172,6 +173,7 @@ _TO_LLVM = upstream(
 def _lower(module: ir.Module, state: State) -> None:
     locate_arguments(module.operation)  # else a dumped file would be lowered to other locations
     _TO_LLVM(module, state)
+    annotate_branches(module.operation)
 
 
 # Stage -> its passes, in order. A pass is named so that --passes and dumps can speak of it.
@@ -289,6 +291,7 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
     # The dialect of LLVM, function by function: parts of a module get there on several threads.
     "llvm": {
         "without-fma": ours(without_fma, "target.isa.fma"),
+        "scalar-loops": ours(scalar_loops),  # once all code is there
         "lower": Pass("Convert everything to the dialect of LLVM.", _lower, text=_TO_LLVM.text),
     },
 }

@@ -18,11 +18,13 @@ from tiers import by_default
 
 INT = TensorProto.INT64
 
-#: Name: the nodes of a model and its inputs, of which the sizes called n are 0.
+#: Name: the nodes of a model and its inputs, of which the sizes called n are 0. Other free ones are 4.
 MODELS: dict[str, tuple[list[str], dict[str, list[Any]]]] = {
     "cache": (["Concat p,k -> c", "Transpose c -> t", "MatMul k,t -> m", "Softmax m -> s", "MatMul s,c -> y"],
               {"p": ["n", 4], "k": [2, 4]}),
     "no terms": (["MatMul a,b -> m", "Add m,c -> y"], {"a": [3, "n"], "b": ["n", 5], "c": [5]}),
+    "no terms, transposed": (["Gemm a,b -> y"], {"a": ["k", "n"], "b": ["m", "n"]}),
+    "channels": (["DepthToSpace x -> y"], {"x": ["n", "k", "m", 4]}),
     "no rows": (["MatMul a,b -> m", "Relu m -> r", "ReduceSum r -> y"], {"a": ["n", 4], "b": [4, 5]}),
     "no batch": (["Conv x,w -> c", "MaxPool c -> y"], {"x": ["n", 3, 8, 8], "w": [4, 3, 3, 3]}),
     "largest": (["ReduceMax x -> y"], {"x": ["n", 3]}),
@@ -35,9 +37,10 @@ MODELS: dict[str, tuple[list[str], dict[str, list[Any]]]] = {
     "sort": (["TopK x,r -> v,y"], {"x": ["n", 3], "r": [1]}),
     "steps": (["GRU x,w,q -> a,y"], {"x": ["n", 2, 3], "w": [1, 12, 3], "q": [1, 12, 4]}),
 }  # fmt: skip
+SIZES = {"n": 0, "k": 4, "m": 4}
 ATTRIBUTES: dict[str, dict[str, Any]] = {
     "Concat": {"axis": 0}, "MaxPool": {"kernel_shape": [2, 2]}, "ReduceMax": {"keepdims": 0}, "GRU": {"hidden_size": 4},
-    "SpaceToDepth": {"blocksize": 2},
+    "SpaceToDepth": {"blocksize": 2}, "DepthToSpace": {"blocksize": 2}, "Gemm": {"transB": 1},
 }  # fmt: skip
 
 #: What onnxruntime has otherwise: it aborts for no steps, whose last state is the first one, and gives 0 for
@@ -62,9 +65,9 @@ def model(name: str) -> onnx.ModelProto:
 def test_zero_sizes_of_onnx(name: str, threads: int) -> None:
     proto = model(name)
     rng = np.random.default_rng(0)
-    given = {n: rng.standard_normal([0 if d == "n" else d for d in sizes]).astype(np.float32)
-             for n, sizes in MODELS[name][1].items()}  # fmt: skip
-    given |= {n: np.full([0 if d == "n" else d for d in MODELS[name][1][n]], 2, np.int64) for n in given if n in "ri"}
+    shapes = {n: [SIZES.get(d, d) for d in sizes] for n, sizes in MODELS[name][1].items()}
+    given = {n: rng.standard_normal(shape).astype(np.float32) for n, shape in shapes.items()}
+    given |= {n: np.full(shape, 2, np.int64) for n, shape in shapes.items() if n in "ri"}
     want = DIFFERENT.get(name)
     if want is None:
         want = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, given)[0]
