@@ -45,10 +45,12 @@ def _integer_mean(node: Node) -> None:
     source, one = node.input(0), node.constant(1, np.int64)
     names = ("keepdims", "noop_with_empty_axes")
     given = {name: value for name in names if (value := node.attribute(name, None)) is not None}
-    total = node.op("ReduceSum", *node.proto.input, **given)
+    dtype, word = node.dtype(source), onnx.TensorProto.INT64
+    wide = dtype if dtype == onnx.TensorProto.UINT64 else word  # the sum may be beyond the integers of the type
+    total = node.op("ReduceSum", node.cast(source, wide), *node.proto.input[1:], **given)
     each = node.op("Div", node.op("Size", source), node.op("Max", node.op("Size", total), one))
-    count = node.cast(node.op("Max", each, one), node.dtype(source))  # free sizes may be 0
-    node.op("Div", total, count, to=node.output(0))
+    count = node.cast(node.op("Max", each, one), wide)  # free sizes may be 0
+    node.cast(node.op("Div", total, count), dtype, to=node.output(0))
 
 
 def log_sum_exp(node: Node) -> None:
