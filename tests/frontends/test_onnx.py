@@ -278,8 +278,8 @@ def test_all_nodes_that_do_not_lower_are_listed(save: Maker) -> None:
     ]
     inputs = [value("x", [1, 1, 6, 6]), value("b", [1, 5]), value("v", [8])]
     text = error(save(nodes, inputs, [value("d", [1, 1, 2, 2]), value("r", [8]), value("e", [1, 1, 2, 2])]))
-    assert text == ("2 nodes cannot be compiled: nodes 'once', 'twice' (MaxRoiPool, opset 18): numc has no conversion of "
-                    "it for float, pooled_shape=[2, 2]")  # fmt: skip
+    assert text == ("2 nodes cannot be compiled: nodes 'once', 'twice' (MaxRoiPool, opset 18): numc has no conversion "
+                    "of it for float, pooled_shape=[2, 2]")  # fmt: skip
 
 
 def test_means_of_integers_do_not_overflow(save: Maker) -> None:
