@@ -43,6 +43,7 @@ aten = torch.ops.aten
 _ROUNDED_ONCE = (
     *(aten.erfc.default, aten.special_erfcx.default, aten.erfinv.default, aten.lgamma.default, aten.digamma.default),
     *(aten.elu.default, aten.gelu.default, aten.hypot.default, aten.logcumsumexp.default),
+    aten.std.correction,
     *(aten.addcmul.default, aten.addcdiv.default, aten.lerp.Scalar, aten.lerp.Tensor),
 )
 # Torch's own decompositions that neither its core nor torch-mlir asks for.
@@ -139,9 +140,9 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.sort.stable: orders.sort_stable,
         aten.kthvalue.default: orders.kthvalue,
         aten.median.dim: orders.median,
-        aten.median.default: orders.of_all(orders.median),
+        aten.median.default: orders.median_of_all,
         aten.nanmedian.dim: orders.nanmedian,
-        aten.nanmedian.default: orders.of_all(orders.nanmedian),
+        aten.nanmedian.default: orders.nanmedian_of_all,
         aten.mode.default: orders.mode,
         aten._unique2.default: distinct.unique,
         aten.unique_consecutive.default: distinct.unique_consecutive,

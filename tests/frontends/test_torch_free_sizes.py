@@ -120,3 +120,33 @@ def test_an_operation_with_a_free_size_that_cannot_be_compiled_is_named() -> Non
         numc.compile(Smaller(), (torch.randn(1, 2, 8, 10),), dynamic_shapes=({2: Dim("height", min=4, max=64)},))
     named = f"aten._upsample_bilinear2d_aa.default ({__file__}:{line}): "
     assert str(caught.value).startswith(f"Smaller: 1 operation cannot be compiled: {named}")
+
+
+FEW: list[Function] = [
+    *(lambda x, c=c: x.var(0, correction=c) for c in (0, 1, 1.5, 2)),
+    lambda x: x.std(0, correction=2, keepdim=True),
+    lambda x: torch.var_mean(x, (0, 1), correction=5)[0],
+    lambda x: x.var(correction=2.5).to(torch.float32) + x.std(1).sum(),
+    torch.median,
+    torch.nanmedian,
+]
+
+
+@pytest.mark.filterwarnings("ignore:.*degrees of freedom")
+def test_moments_and_medians_of_few_numbers_or_none() -> None:
+    """A variance divides by zero where no more numbers than the correction are there, and not by a negative number."""
+    module = Calls(*FEW)
+    free = ({0: Dim.DYNAMIC},)
+    program = numc.compile(module, (torch.randn(4, 3),), dynamic_shapes=(free,))
+    for rows in (0, 1, 2, 3, 6):
+        x = torch.randn(rows, 3)
+        for number, (want, found) in enumerate(zip(module(x), program(x).values(), strict=True)):
+            torch.testing.assert_close(found, want, equal_nan=True, msg=lambda text, n=number: f"{n}: {text}")
+
+
+@pytest.mark.all
+def test_deviations_of_narrow_dtypes_are_rounded_once() -> None:
+    for dtype in (torch.float16, torch.bfloat16):
+        x = (3 * torch.randn(50, 40)).to(dtype)
+        program = numc.compile(Calls(lambda x: x.std(0)), (x,), dynamic_shapes=(({0: Dim.DYNAMIC},),))
+        assert torch.equal(program(x), x.std(0))

@@ -4,33 +4,39 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
+Dims = Sequence[int] | None
 
-def var(
-    value: torch.Tensor, dim: Sequence[int] | None = None, *, correction: float | None = None, keepdim: bool = False
-) -> torch.Tensor:
-    """aten.var.correction: divides by zero then, as eager torch does."""
-    dims = dim if dim else range(value.dim())
-    sizes = [value.shape[d] for d in dims]
+
+def var(value: torch.Tensor, dim: Dims = None, *, correction: Any = None, keepdim: bool = False) -> torch.Tensor:
+    """aten.var.correction, which divides by zero then, as eager torch does.
+
+    A free size may have any value in a run, also one that torch excludes when it traces a model.
+    """
     less = 1 if correction is None else correction
-    if any(isinstance(size, torch.SymInt) for size in sizes) or math.prod(sizes) > less:
+    dims = sorted(d % value.dim() for d in dim or range(value.dim()))
+    count = math.prod(value.shape[d] for d in dims)
+    if less <= 0 or (isinstance(count, int) and less <= count):
         return NotImplemented
-    distance = value - value.mean(list(dims), keepdim=True)
-    return (distance * distance).sum(list(dims), keepdim=keepdim) / 0.0
+    found = torch.ops.prims.var(value, dims, less)
+    # The sign, also that of a zero, is that of the divisor.
+    found = torch.where(found.signbit(), found.abs() / 0.0, found)
+    for d in dims if keepdim else ():
+        found = found.unsqueeze(d)
+    return found
 
 
-def std(
-    value: torch.Tensor, dim: Sequence[int] | None = None, *, correction: float | None = None, keepdim: bool = False
-) -> torch.Tensor:
+def std(value: torch.Tensor, dim: Dims = None, *, correction: Any = None, keepdim: bool = False) -> torch.Tensor:
     """aten.std.correction, in the same case."""
     found = var(value, dim, correction=correction, keepdim=keepdim)
     return found if found is NotImplemented else found.sqrt()
 
 
 def var_mean(
-    value: torch.Tensor, dim: Sequence[int] | None = None, *, correction: float | None = None, keepdim: bool = False
+    value: torch.Tensor, dim: Dims = None, *, correction: Any = None, keepdim: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """aten.var_mean.correction, in the same case."""
     found = var(value, dim, correction=correction, keepdim=keepdim)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -91,14 +90,18 @@ def nanmedian(value: torch.Tensor, dim: int, keepdim: bool = False) -> Any:
     return _one(sort(value, dim), dim, ((numbers - 1) // 2).clamp(min=0), keepdim)
 
 
-def of_all(function: Callable[..., Any]) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return a median of all elements from one along a dimension."""
+def median_of_all(value: torch.Tensor) -> torch.Tensor:
+    """aten.median: NaN if there is one, or nothing."""
+    found = nanmedian_of_all(value)
+    return torch.where(value.isnan().any(), torch.nan, found) if value.is_floating_point() else found
 
-    def decomposed(value: torch.Tensor) -> torch.Tensor:
-        found = function(value.reshape([-1]), 0)
-        return found if found is NotImplemented else found[0]
 
-    return decomposed
+def nanmedian_of_all(value: torch.Tensor) -> torch.Tensor:
+    """aten.nanmedian, which is NaN of nothing."""
+    flat = value.reshape([-1])
+    if flat.is_floating_point() and not (isinstance(flat.shape[0], int) and flat.shape[0]):
+        flat = torch.cat([flat, flat.new_full([1], torch.nan)])
+    return nanmedian(flat, 0)[0]
 
 
 def mode(value: torch.Tensor, dim: int = -1, keepdim: bool = False) -> Any:
