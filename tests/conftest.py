@@ -7,10 +7,14 @@ exhaustive tests. Within one run equal programs are compiled once: the processes
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import hypothesis
 import pytest
+
+from numc.compiler.support.errors import NumcError
+from numc.frontends.words import FOREIGN
 
 ROOT = Path(__file__).parent
 # A busy machine is no failure.
@@ -44,3 +48,20 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory):
         base = base.parent  # the workers' folders lie in that of the run
     os.environ["NUMC_CACHE_DIR"] = str(base / "numc-cache")
     os.environ.pop("NUMC_CACHE_SIZE", None)
+
+
+@pytest.fixture(autouse=True)
+def _words_of_users(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch):
+    """No error of any test holds the words of MLIR, unless it is about a file or about passes of MLIR."""
+    about = re.compile(r"\.mlir|--passes")
+    said: list[str] = []
+    made = NumcError.__init__
+
+    def remember(error: NumcError, message: str) -> None:
+        made(error, message)
+        said.append(str(error))
+
+    monkeypatch.setattr(NumcError, "__init__", remember)
+    yield
+    foreign = [text for text in said if FOREIGN.search(text) and not about.search(text)]
+    assert not foreign, f"an error in the words of MLIR: {foreign[0]}"

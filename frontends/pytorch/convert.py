@@ -26,9 +26,10 @@ from numc.frontends.words import CONTRADICTION, NO_CONVERSION, with_operands
 TO_BACKEND_CONTRACT = (
     "func.func(torch-match-quantized-custom-ops),torchdynamo-export-to-torch-backend-pipeline{extra-library=}"
 )
-# Checks of what has a value, as 1/0 does.
+# Checks of what has a value, as 1/0 and a reshape to a size of 0 do.
 _IDLE_CHECKS = (
     "unimplemented: tensor with zero element",
+    "Expected dim size > 0.",
     # the pass run-time-checks inserts these for every operation.
     "index must be larger or equal to 0",
     "index must be smaller than dim size",

@@ -177,7 +177,7 @@ def _reason(node: fx.Node, known: Set[sympy.Symbol]) -> tuple[str, str] | None:
     if _QUANTISED.intersection(v for v in pytree.tree_leaves((node.args, node.kwargs)) if isinstance(v, torch.dtype)):
         return "makes a tensor that torch quantises", "compute with floats: torch.fake_quantize_per_tensor_affine"
     if target is aten.logcumsumexp.default:
-        return "torch-mlir would compute exponentials that overflow", "use x.exp().cumsum(dim).log() if they do not"
+        return "its exponentials would overflow", "use x.exp().cumsum(dim).log() if they do not"
     for value in values_of(node):
         if free_unbacked_symbols(value) - known:
             return (

@@ -67,7 +67,7 @@ FAILS = {
     "free_range": "an integer is divided by zero (in 'y')",
     "free_reducemean": "",
     "free_reshape_dyn": "a size of a reshape is below -1, or more than one is -1 (in 'y')",
-    "free_reshape_m1": "a reshape does not keep the number of elements (in 'y')",
+    "free_reshape_m1": "a reshape to [-1, 4] does not keep the number of elements (in 'y')",
     "free_scatterel": "an index is out of range (in 'y')",
     "free_scatternd": "an index is out of range (in 'y')",
     "free_shift": "",

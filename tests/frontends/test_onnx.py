@@ -301,8 +301,8 @@ def test_fixed_sizes_that_contradict_each_other(save: Maker) -> None:
     outputs = [value(name, ["k", "l"]) for name in "cde"]
     assert error(save(nodes, inputs, outputs, [shape])) == (
         "3 nodes cannot be compiled: "
-        "node 'other' (Reshape, opset 18): a reshape does not keep the number of elements: "
-        "'a' has sizes [2, 3], 's' is [4, 5]; "
+        "node 'other' (Reshape, opset 18): a reshape to [4, 5] does not keep the number of elements: "
+        "'a' has sizes [2, 3]; "
         "node 'sum' (Add, opset 18): its inputs contradict each other: 'a' has sizes [2, 3], 'b' has sizes [4]; "
         "node 'product' (MatMul, opset 18): its inputs contradict each other: "
         "'a' has sizes [2, 3], 'v' has sizes [4, 5]"

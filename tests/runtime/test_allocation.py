@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ def alloc() -> Iterator[ctypes.CDLL]:
     runtime = library()
     runtime.numc_alloc.restype, runtime.numc_alloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
     runtime.numc_free.restype, runtime.numc_free.argtypes = None, [ctypes.c_void_p]
+    gc.collect()  # results that tests before have left in cycles of references
     runtime.numc_trim()
     yield runtime
     runtime.numc_trim()
@@ -89,6 +91,7 @@ func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {
 """
 
 
+@pytest.mark.usefixtures("alloc")
 def test_a_run_that_needs_too_much_memory_ends_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "double.mlir").write_text(DOUBLE)
     program = numc.compile(tmp_path / "double.mlir")
