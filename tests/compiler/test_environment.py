@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import inspect
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from types import ModuleType
@@ -16,15 +14,12 @@ import numpy as np
 import pytest
 
 import numc
+from environments import ENVIRONMENTS, data, environment, registers
 from numc.compiler.build import build
 from numc.compiler.options import Options
 from numc.compiler.support.environment import MARK, DefaultEnvironment, in_default_environment
 from numc.frontends.imported import Argument, Imported
 
-C = ctypes.CDLL(None)
-FTZ, DAZ = 0x8000, 0x0040  # bits of MXCSR, which is the last word of glibc's fenv_t on x86-64
-MODES = {"down": 0x400, "up": 0x800, "to zero": 0xC00}
-ENVIRONMENTS = (*MODES, "nearest", "ftz", "daz", "ftz daz", "ftz daz up")
 SAMPLE = ("up", "ftz daz")
 RNG = np.random.default_rng(0)
 X = (RNG.standard_normal(320) * 2.0 ** RNG.integers(-149, 60, 320)).astype(np.float32).reshape(8, 40)
@@ -42,45 +37,6 @@ func.func @main(%x: tensor<?x40xf32>, %w: tensor<40x9xf32>) -> tensor<?x9xf32> {
   return %r : tensor<?x9xf32>
 }"""
 MODEL = Imported(TEXT, (Argument("x", "float32", (-1, 40)),), (Argument("y", "float32", (-1, 9)),), {1: ("w", W)})
-
-
-def registers() -> bytes:
-    found = (ctypes.c_uint32 * 8)()
-    C.fegetenv(found)
-    return bytes(found)[:2] + int(found[7] & ~0x3F).to_bytes(4, "little")  # without the flags of what happened
-
-
-@contextmanager
-def environment(name: str) -> Iterator[None]:
-    before = (ctypes.c_uint32 * 8)()
-    C.fegetenv(before)
-    for mode, number in MODES.items():
-        if mode in name:
-            C.fesetround(number)
-    changed = (ctypes.c_uint32 * 8)()
-    C.fegetenv(changed)
-    changed[7] |= FTZ * ("ftz" in name) | DAZ * ("daz" in name)
-    C.fesetenv(changed)
-    kept = registers()
-    try:
-        yield
-        after = registers()
-    finally:
-        C.fesetenv(before)
-    assert after == kept, "the environment of the caller is there again"
-
-
-def data(value: Any) -> Any:
-    """A value in a form in which equal means equal bits."""
-    if isinstance(value, np.ndarray | np.generic):
-        return value.dtype.str, value.shape, value.tobytes()
-    if isinstance(value, float):
-        return value.hex()
-    if isinstance(value, dict):
-        return {name: data(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [data(each) for each in value]
-    return value
 
 
 def compiled(fma: str, **options: Any) -> Any:

@@ -27,6 +27,7 @@ from fuzz.differential import OPERATORS as OF_MODELS
 from fuzz.differential import Finding, check_graph, graph_of
 from fuzz.graphs import OPERATORS as GRAPH_OPERATORS
 from fuzz.graphs import random_graph
+from fuzz.modes import modes
 from fuzz.modules import check_module
 from fuzz.mutants import damaged, edits_of_bytes, edits_of_text, rewritten
 from fuzz.run_time import products, values
@@ -456,5 +457,6 @@ KINDS: dict[str, Kind] = {
     "values": values,
     "products": products,
     "special": special,
+    "modes": modes,
     "broken": broken,
 }
