@@ -1,8 +1,11 @@
-"""NonMaxSuppression of ONNX as loops: boxes by falling scores, each compared with those that have been chosen."""
+"""Non-maximum suppression as loops: boxes by falling scores, each compared with those that have been chosen.
+
+ONNX and torchvision define the overlap of two boxes differently, and both are computed as they are defined.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, scf, tensor
@@ -46,6 +49,46 @@ def non_max_suppression(operands: Values, numbers: Sequence[int], kind: ir.Type)
     return part(chosen, [0, 0], [total, 3])
 
 
+def kept_boxes(operands: Values, _: Sequence[int], kind: ir.Type) -> ir.Value:
+    """Append which boxes torchvision keeps, as a mask; see pytorch/operators.py."""
+    boxes, limit = operands
+    count, most = index_of(sizes_of(boxes)[0]), _scalar(limit)
+    # A fixed size of 0 is refused.
+    table = tensor.EmptyOp([arith.MaxUIOp(count, index_of(1)).result, 5], ir.RankedTensorType(boxes.type).element_type)
+    mask = tensor.EmptyOp(sizes_of(boxes)[:1], ir.RankedTensorType(kind).element_type)
+
+    def step(place: ir.Value, carried: Values) -> list[ir.Value]:
+        kept, table, total = carried
+        low, high = ([tensor.ExtractOp(boxes, [place, index_of(n)]).result for n in pair] for pair in ((0, 1), (2, 3)))
+        box = [*low, *high, _area(low, high)]
+        # A box that is not kept is written over by the next one.
+        table = _put_row(box, table, total)
+        hit = _any(index_of(0), total, lambda t: _covers(_box(table, t), box, most))
+        keeps = arith.XOrIOp(hit, arith.ConstantOp(hit.type, 1).result).result
+        kept = tensor.InsertOp(keeps, kept, [place]).result
+        return [kept, table, arith.AddIOp(total, arith.IndexCastUIOp(total.type, keeps).result).result]
+
+    return repeat(count, [mask.result, table.result, index_of(0)], step)[0]
+
+
+def _covers(chosen: Values, box: Values, limit: ir.Value) -> ir.Value:
+    """Whether the overlap of two boxes is above a share of what both cover, in torchvision's operations."""
+    zero = arith.ConstantOp(box[0].type, 0.0).result
+    sides = []
+    for n in range(2):
+        low = _selected(arith.CmpFPredicate.OLT, chosen[n], box[n])
+        high = _selected(arith.CmpFPredicate.OGT, chosen[n + 2], box[n + 2])
+        sides.append(_selected(arith.CmpFPredicate.OLT, zero, arith.SubFOp(high, low).result))
+    common = arith.MulFOp(*sides).result
+    union = arith.SubFOp(arith.AddFOp(chosen[4], box[4]).result, common).result
+    return arith.CmpFOp(arith.CmpFPredicate.OGT, arith.DivFOp(common, union).result, limit).result
+
+
+def _selected(predicate: arith.CmpFPredicate, one: ir.Value, other: ir.Value) -> ir.Value:
+    """The other number if `predicate` holds, else the one, also if a number is NaN: std::max and std::min of C++."""
+    return arith.SelectOp(arith.CmpFOp(predicate, one, other).result, other, one).result
+
+
 def _choose(
     b: ir.Value,
     c: ir.Value,
@@ -80,7 +123,12 @@ def _choose(
         j, rows, total = body.arguments
         place = tensor.ExtractOp(places, [b, c, j]).result
         box = _box(table, place)
-        hit = _overlaps_one(box, rows, first, total, table, overlap)
+        chosen = rows
+        hit = _any(
+            first,
+            total,
+            lambda t: _overlap(box, _box(table, tensor.ExtractOp(chosen, [t, index_of(2)]).result), overlap),
+        )
         row = [arith.IndexCastOp(word, b).result, arith.IndexCastOp(word, c).result, place]
         # What is not chosen is written over by the next row.
         for n, x in enumerate(row):
@@ -90,10 +138,8 @@ def _choose(
     return list(loop.results)[1:]
 
 
-def _overlaps_one(
-    box: Values, rows: ir.Value, first: ir.Value, end: ir.Value, table: ir.Value, overlap: ir.Value
-) -> ir.Value:
-    """Append whether a box overlaps one of the rows from `first` to `end` by more than a share of what both cover."""
+def _any(first: ir.Value, end: ir.Value, holds: Callable[[ir.Value], ir.Value]) -> ir.Value:
+    """Append whether a condition holds for one of the places from `first` to `end`, of which none is tried after it."""
     no = arith.ConstantOp(ir.IntegerType.get_signless(1), 0).result
     kinds = [first.type, no.type]
     loop = scf.WhileOp(kinds, [first, no])
@@ -104,12 +150,12 @@ def _overlaps_one(
         scf.ConditionOp(arith.AndIOp(_below(t, end), free).result, condition.arguments)
     with ir.InsertionPoint(body):
         t, _ = body.arguments
-        other = _box(table, tensor.ExtractOp(rows, [t, index_of(2)]).result)
-        scf.YieldOp([arith.AddIOp(t, index_of(1)).result, _overlap(box, other, overlap)])
+        scf.YieldOp([arith.AddIOp(t, index_of(1)).result, holds(t)])
     return loop.results[1]
 
 
 def _overlap(one: Values, other: Values, limit: ir.Value) -> ir.Value:
+    """Whether the overlap of two boxes is above a share of what both cover, as ONNX defines it."""
     zero = arith.ConstantOp(limit.type, 0.0).result
     sides = []
     for n in range(2):
@@ -139,9 +185,16 @@ def _put_box(boxes: ir.Value, b: ir.Value, i: ir.Value, table: ir.Value, centred
     else:
         pairs = [(given[n], given[n + 2]) for n in range(2)]
         low, high = ([make(*pair).result for pair in pairs] for make in (arith.MinimumFOp, arith.MaximumFOp))
-    area = arith.MulFOp(*(arith.SubFOp(b, a).result for a, b in zip(low, high, strict=True))).result
-    for n, x in enumerate((*low, *high, area)):
-        table = tensor.InsertOp(x, table, [i, index_of(n)]).result
+    return _put_row([*low, *high, _area(low, high)], table, i)
+
+
+def _area(low: Values, high: Values) -> ir.Value:
+    return arith.MulFOp(*(arith.SubFOp(b, a).result for a, b in zip(low, high, strict=True))).result
+
+
+def _put_row(row: Values, table: ir.Value, place: ir.Value) -> ir.Value:
+    for n, x in enumerate(row):
+        table = tensor.InsertOp(x, table, [place, index_of(n)]).result
     return table
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from torch_mlir import ir
 from torch_mlir.dialects import arith, cf, func, math, scf, tensor
 
-from numc.frontends.boxes import non_max_suppression
+from numc.frontends.boxes import kept_boxes, non_max_suppression
 from numc.frontends.conditions.checks import check
 from numc.frontends.expansions import expand, stretch
 from numc.frontends.reshapes import builtin_type, create
@@ -329,6 +329,7 @@ _MADE = {
     "places": _places,
     "put_along": _put_along,
     "grouped_mm": _grouped_mm,
+    "kept_boxes": kept_boxes,
     "order": order,
     "non_max_suppression": non_max_suppression,
 }

@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
 from numc.frontends.pytorch.rewrites import (
+    boxes,
     cumulative,
     distinct,
     elementwise,
@@ -203,6 +204,7 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten._softmax.default: softmax,
         aten.mm.default: mm,
         aten.conv_tbc.default: conv_tbc,
+        **boxes.suppressions(),
         **experts.products(),
         **scaled.decompositions(),
         aten.multilabel_margin_loss_forward.default: losses.multilabel_margin_loss_forward,

@@ -49,6 +49,7 @@ from numc.frontends.pytorch.graph import (
 )
 from numc.frontends.pytorch.narrow import widened
 from numc.frontends.pytorch.places import place_in, place_of
+from numc.frontends.pytorch.rewrites.boxes import any_number_kept
 from numc.frontends.pytorch.selections import by_places
 from numc.frontends.pytorch.strides import with_eager_strides
 from numc.frontends.words import together
@@ -78,7 +79,8 @@ def load(
     traced or has something that numc does not compile.
     """
     prepare()
-    with compile_lock:  # torch traces in one thread at a time, and torch.compile waits for this lock, too
+    # torch traces in one thread at a time, and torch.compile waits for this lock, too.
+    with compile_lock, any_number_kept():
         return _loaded(module, example_inputs, dynamic_shapes)
 
 

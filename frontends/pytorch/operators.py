@@ -17,6 +17,7 @@ _library.define("repeats(Tensor counts) -> Tensor")
 _library.define("size_of(Tensor value, int dim) -> Tensor")
 _library.define("require(Tensor condition, int why) -> Tensor")
 _library.define("grouped_mm(Tensor left, Tensor right, Tensor ends) -> Tensor")
+_library.define("kept_boxes(Tensor boxes, Tensor limit) -> Tensor")
 
 
 WRITE, ADD, MULTIPLY, LARGEST, SMALLEST = range(5)
@@ -74,6 +75,24 @@ def _grouped_shape(left: torch.Tensor, right: torch.Tensor, ends: torch.Tensor) 
     return [*groups, left.shape[-2], right.shape[-1]]
 
 
+def _kept_boxes(boxes: torch.Tensor, limit: torch.Tensor) -> torch.Tensor:
+    """Return which boxes overlap none that is kept before them, as a mask: non-maximum suppression of torchvision.
+
+    boxes: [n, 4], their least x and y and their largest ones, the best box first. limit: of rank 0 and the same dtype,
+    the largest share of what two boxes cover that both may cover.
+    """
+    areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    kept = torch.ones(boxes.shape[0], dtype=torch.bool)
+    for n, box in enumerate(boxes):
+        if kept[n]:
+            others = boxes[n + 1 :]
+            low = torch.where(box[:2] < others[:, :2], others[:, :2], box[:2])
+            high = torch.where(others[:, 2:] < box[2:], others[:, 2:], box[2:])
+            common = torch.where(high - low > 0, high - low, 0).prod(1)
+            kept[n + 1 :] &= ~(common / (areas[n] + areas[n + 1 :] - common) > limit)
+    return kept
+
+
 def _integer(value: torch.Tensor) -> torch.dtype:
     """Return the dtype of integers of the width of `value`, which is float32 or float64."""
     return torch.int32 if value.dtype == torch.float32 else torch.int64
@@ -95,12 +114,15 @@ _library.impl("require", lambda condition, why: condition.clone(), "CPU")
 _library.impl("require", lambda condition, why: torch.empty_like(condition), "Meta")
 _library.impl("grouped_mm", _grouped_mm, "CPU")
 _library.impl("grouped_mm", lambda left, *others: left.new_empty(_grouped_shape(left, *others)), "Meta")
+_library.impl("kept_boxes", _kept_boxes, "CPU")
+_library.impl("kept_boxes", lambda boxes, limit: boxes.new_empty(boxes.shape[:1], dtype=torch.bool), "Meta")
 
 bits = torch.ops.numc.bit_cast.default
 erfc = torch.ops.numc.erfc.default
 """aten.erfc of float32 and float64, as one function: aten.erfc itself, torch-mlir writes as 1 - erf."""
 put_along = torch.ops.numc.put_along.default
 grouped_mm = torch.ops.numc.grouped_mm.default
+kept_boxes = torch.ops.numc.kept_boxes.default
 order = torch.ops.numc.order.default
 places = torch.ops.numc.places.default
 """Where a mask of rank 1 is true, int64 in ascending order. selections.py knows its size, which depends on data."""
