@@ -282,6 +282,15 @@ def test_all_nodes_that_do_not_lower_are_listed(save: Maker) -> None:
                     "of it for float, pooled_shape=[2, 2]")  # fmt: skip
 
 
+def test_sums_without_an_element_itself_are_no_differences(save: Maker) -> None:
+    axis = numpy_helper.from_array(np.int64(0), "a")
+    nodes = [helper.make_node("CumSum", ["x", "a"], [f"y{n}"], exclusive=1, reverse=n) for n in (0, 1)]
+    found = numc.compile(save(nodes, [value("x", ["n"])], [value("y0", ["n"]), value("y1", ["n"])], [axis]))
+    results = found(np.float32([1, 1e8, -3e38, np.inf]))
+    assert results["y0"].tolist() == np.float32([0, 1, 1e8, -3e38]).tolist()
+    assert results["y1"].tolist() == [np.inf, np.inf, np.inf, 0]
+
+
 def test_means_of_integers_do_not_overflow(save: Maker) -> None:
     largest = 2**31 - 1
     file = save([helper.make_node("ReduceMean", ["x"], ["y"])], [value("x", [3], TensorProto.INT32)],

@@ -8,7 +8,7 @@ from fuzz import workers
 
 DEFAULT = {"operators": 300, "policies": 500, "packed": 1500, "programs": 150, "commands": 150, "onnx": 150}
 """Cases of each kind in the default tier."""
-MORE = {"graphs": 12, "compiled": 2, "values": 3, "products": 2, "special": 2, "modes": 60}
+MORE = {"graphs": 12, "compiled": 2, "values": 3, "special": 2, "modes": 60}
 """Cases of the kinds that compile, in the tier `all`."""
 MOST = {
     "operators": 2000,

@@ -397,12 +397,24 @@ def eye_like(node: Node) -> None:
 
 
 def cumulative_sum(node: Node) -> None:
-    """CumSum along an axis that is computed: of a list, it is the only one."""
-    if node.input(1) in node.constants:
-        return
-    if node.rank(node.input(0)) != 1:
+    """CumSum without an element itself sums the elements moved on by one: torch-mlir takes them off the sums again.
+
+    An axis that is computed is, of a list, the only one.
+    """
+    source, given = node.input(0), node.constants.get(node.input(1))
+    rank = node.rank(source)
+    if given is None and rank != 1:
         raise RefusedError(f"its axis '{node.input(1)}' is computed: it has to be a constant")
-    node.copy().input[1] = node.constant(0, np.int64)
+    axis = 0 if given is None else int(given.item()) % rank
+    if node.attribute("exclusive", 0):
+        one = node.op("Shape", node.cut(source, axis, 0, 1))  # none if there are no elements
+        zero = node.op("Expand", node.like(0, source), one)
+        is_reversed = node.attribute("reverse", 0)
+        parts = [node.cut(source, axis, 1, END), zero] if is_reversed else [zero, node.cut(source, axis, 0, -1)]
+        source = node.op("Concat", *parts, axis=axis)
+    elif given is not None:
+        return
+    node.copy(exclusive=None).input[:] = [source, node.constant(axis, np.int64)]
 
 
 def cumulative_product(node: Node) -> None:
