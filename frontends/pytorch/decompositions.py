@@ -129,6 +129,7 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.index_fill.int_Tensor: scatters.index_fill,
         aten.masked_scatter.default: scatters.masked_scatter,
         aten.view.default: views.view,
+        aten.split_with_sizes.default: views.split_with_sizes,
         aten.as_strided.default: views.as_strided,
         aten.as_strided_scatter.default: views.as_strided_scatter,
         aten.diagonal_scatter.default: views.diagonal_scatter,

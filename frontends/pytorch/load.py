@@ -400,10 +400,14 @@ def _order_arguments(
             if problem := tensor_problem(value):
                 raise NumcError(f"{name}: input '{node.name}' {problem[0]}; {problem[1]}")
             for size in value.shape:
-                if isinstance(size, torch.SymInt) and not size.node.expr.is_symbol:
+                if not isinstance(size, torch.SymInt) or size.node.expr.is_symbol:
+                    continue
+                if size.node.expr.is_number:
                     raise NumcError(
-                        f"{name}: input '{node.name}' has size {size}; a size is a number or free by itself"
+                        f"{name}: input '{node.name}' has a free size, of which torch traces an operation only as "
+                        f"{size}: fix it, without an entry in dynamic_shapes"
                     )
+                raise NumcError(f"{name}: input '{node.name}' has size {size}; a size is a number or free by itself")
             inputs.append(_argument(node.name, value, symbols))
             order.append(node)
         elif not node.users:

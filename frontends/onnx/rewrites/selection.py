@@ -1,4 +1,4 @@
-"""Unique, whose number of results depends on data."""
+"""Unique, whose number of results depends on data, and TfIdfVectorizer, which counts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,13 @@ from numc.frontends.onnx.rewrites.node import Node, RefusedError
 
 MAX_PAIRS = 2**24
 """The largest number of pairs of elements that Unique compares."""
+
+
+def term_frequencies(node: Node) -> None:
+    """TfIdfVectorizer, of which torch-mlir finds nothing where a size is free."""
+    if None in node.shape(node.input(0)):
+        raise RefusedError("it is available for tensors of fixed size only: give shapes={...} or --shape")
+    node.copy()
 
 
 def unique(node: Node) -> None:

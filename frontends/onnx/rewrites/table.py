@@ -142,6 +142,7 @@ RULES: Rules = {
     ("", "Split"): indexing.split,
     ("", "Squeeze"): indexing.squeeze,
     ("", "TensorScatter"): indexing.tensor_scatter,
+    ("", "TfIdfVectorizer"): selection.term_frequencies,
     ("", "Tile"): extents.tile,
     ("", "TopK"): integers.in_int32(indexing.top_k),
     ("", "Trilu"): extents.triangle,

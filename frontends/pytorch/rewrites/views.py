@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -128,3 +129,11 @@ def _copied(operation: Any) -> Callable[..., Any]:
         return [each.clone() for each in found] if isinstance(found, (list, tuple)) else found.clone()
 
     return decomposed
+
+
+def split_with_sizes(value: torch.Tensor, split_sizes: Sequence[Any], dim: int = 0) -> Any:
+    """aten.split_with_sizes into sizes that follow from free ones, for which torch-mlir has constants only."""
+    if all(isinstance(size, int) for size in split_sizes):
+        return NotImplemented
+    starts = accumulate(split_sizes[:-1], initial=0)
+    return [value.narrow(dim, start, size) for start, size in zip(starts, split_sizes, strict=True)]
