@@ -46,6 +46,7 @@ _ROUNDED_ONCE = (
     *(aten.elu.default, aten.gelu.default, aten.hypot.default, aten.logcumsumexp.default),
     aten.std.correction,
     *(aten.addcmul.default, aten.addcdiv.default, aten.lerp.Scalar, aten.lerp.Tensor),
+    *(aten.div.Tensor_mode, aten.div.Scalar_mode),
 )
 # Torch's own decompositions that neither its core nor torch-mlir asks for.
 _OF_TORCH = (aten.dist, aten.elu, aten.ldexp, aten.fft_fftshift, aten.fft_ifftshift, *spectra.TRANSFORMS)
@@ -172,8 +173,13 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.signbit.default: elementwise.signbit,
         aten.copysign.Tensor: elementwise.copysign,
         aten.fmod.Tensor: elementwise.fmod,
+        aten.trunc.default: elementwise.trunc,
+        aten.div.Tensor_mode: elementwise.div_mode,
+        aten.div.Scalar_mode: elementwise.div_mode,
+        aten.leaky_relu.default: elementwise.leaky_relu,
         aten.copysign.Scalar: elementwise.copysign,
         aten.isfinite.default: elementwise.isfinite,
+        aten.isclose.default: elementwise.isclose,
         aten.fmax.default: elementwise.fmax,
         aten.fmin.default: elementwise.fmin,
         aten.hypot.default: elementwise.hypot,

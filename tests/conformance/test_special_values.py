@@ -23,6 +23,7 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import numc
+from tests.shared.special_values import float_values, integer_values, same
 
 KNOWN: dict[str, dict[str, str]] = json.loads(
     (Path(__file__).parents[1] / "data" / "special_values.json").read_text(encoding="utf-8")
@@ -93,19 +94,6 @@ def label(case: Case) -> str:
     return " ".join([operator, *inputs, *(f"{key}={value}" for key, value in attributes.items())])
 
 
-def float_values(dtype: Any) -> np.ndarray[Any, Any]:
-    """Special values, and the ends of the dtype."""
-    limits = ml_dtypes.finfo(dtype)
-    ends = [float(limits.max), float(limits.smallest_normal), float(limits.smallest_subnormal)]
-    sizes = [0, 0.5, 1, 1.5, 2.5, 3, 20, 90, 1000, *ends, np.inf]
-    return np.array([*sizes, *(-size for size in sizes), np.nan]).astype(dtype)
-
-
-def integer_values(dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
-    return np.array([low, low + 1, high, high - 1, high // 2, 0, 1, 2, 3, 7, *[-1, -2, -7] * (low < 0)], dtype=dtype)
-
-
 def rows_of(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Rows of four values of which each special value is at each place, and rows of one value alone."""
     rows = [[value if n == place else values[3 + n] for n in range(4)] for value in values for place in range(4)]
@@ -146,22 +134,6 @@ def model_of(cases: list[Case], given: dict[str, np.ndarray[Any, Any]]) -> onnx.
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)
     return onnx.shape_inference.infer_shapes(model)
-
-
-def same(found: np.ndarray[Any, Any], want: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
-    """Which elements are the same: NaN, infinities and zeros with their signs, and others but for rounding errors."""
-    if found.dtype.kind in "biu" or want.dtype.kind in "biu":
-        return np.asarray(found == want)
-    one, other = found.astype(np.longdouble), want.astype(np.longdouble)
-    limits = [ml_dtypes.finfo(each) for each in {np.dtype(dtype), found.dtype} if each.kind not in "biu"]
-    eps, least = max(float(each.eps) for each in limits), max(float(each.smallest_normal) for each in limits)
-    with np.errstate(all="ignore"):
-        near = np.abs(one - other) <= 16 * eps * np.abs(other) + 4 * least * eps
-    zeros = (one == 0) & (other == 0) & (np.signbit(one) == np.signbit(other))
-    nan = np.isnan(one) & np.isnan(other)
-    return np.asarray(
-        nan | (one == other) & (one != 0) | zeros | near & np.isfinite(other) & ~((one == 0) & (other == 0))
-    )
 
 
 def oracles(case: Case, given: dict[str, np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:

@@ -41,11 +41,60 @@ def fmod(value: torch.Tensor, divisor: torch.Tensor) -> torch.Tensor:
     return copysign(torch.remainder(value.to(dtype).abs(), divisor.to(dtype).abs()), value)
 
 
+def trunc(value: torch.Tensor) -> torch.Tensor:
+    """aten.trunc of floats, which keeps the sign of what becomes 0."""
+    return copysign(value.abs().floor(), value) if value.is_floating_point() else NotImplemented
+
+
+def div_mode(value: torch.Tensor, divisor: Any, *, rounding_mode: str | None = None) -> torch.Tensor:
+    """aten.div with a mode: of int8, on which torch-mlir crashes, and of floats.
+
+    The floor is that of the exact quotient, and that of an infinity over a number is NaN, as in Python.
+    """
+    dtype = torch.result_type(value, divisor)
+    if dtype == torch.int8 and rounding_mode is not None:
+        divisor = divisor.int() if isinstance(divisor, torch.Tensor) else divisor
+        return torch.div(value.int(), divisor, rounding_mode=rounding_mode).to(dtype)
+    if dtype == torch.uint8 and isinstance(divisor, int) and divisor < 0:  # which becomes a uint8 first
+        return torch.div(value, divisor % 256, rounding_mode=rounding_mode)
+    if not dtype.is_floating_point or rounding_mode is None:
+        return NotImplemented
+    if not isinstance(divisor, torch.Tensor):
+        divisor = torch.full((), divisor, dtype=dtype)
+    value, divisor = value.to(dtype), divisor.to(dtype)
+    quotient = value / divisor
+    if rounding_mode == "trunc":
+        return trunc(quotient)
+    rest = fmod(value, divisor)
+    whole = (value - rest) / divisor
+    whole = torch.where((rest != 0) & ((rest < 0) != (divisor < 0)), whole - 1, whole)
+    floor = whole.floor()
+    floor = torch.where(whole - floor > 0.5, floor + 1, floor)
+    floor = torch.where(whole == 0, copysign(torch.zeros_like(whole), quotient), floor)
+    return torch.where(divisor == 0, quotient, floor)
+
+
+def leaky_relu(value: torch.Tensor, negative_slope: float = 0.01) -> torch.Tensor:
+    """aten.leaky_relu, not as a sum, which loses the sign of zeros."""
+    return torch.where(value > 0, value, value * negative_slope)
+
+
 def isfinite(value: torch.Tensor) -> torch.Tensor:
     """aten.isfinite."""
     if not value.is_floating_point():
         return torch.ones_like(value, dtype=torch.bool)
     return value.abs() < float("inf")
+
+
+def isclose(
+    one: torch.Tensor, other: torch.Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> torch.Tensor:
+    """aten.isclose: NaN is not close, nor is an infinity to another number."""
+    close = one == other
+    if equal_nan and one.is_floating_point():
+        close = close | one.isnan() & other.isnan()
+    distance = (one - other).abs()
+    return close | isfinite(distance) & (_float32(distance) <= atol + (rtol * _float32(other)).abs())
 
 
 def fmax(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
@@ -214,9 +263,9 @@ def _from_nearest(value: torch.Tensor) -> torch.Tensor:
 
 
 def pow_scalar(value: torch.Tensor, exponent: Any) -> torch.Tensor:
-    """aten.pow.Tensor_Scalar of integers: by squaring, or of floats if the exponent is one."""
+    """aten.pow.Tensor_Scalar of integers: by squaring, or of floats if the exponent is one; the square root."""
     if value.is_floating_point():
-        return NotImplemented
+        return value.sqrt() if exponent == 0.5 else NotImplemented
     if isinstance(exponent, float):
         return aten.pow.Tensor_Scalar(value.to(torch.get_default_dtype()), exponent)
     if not isinstance(exponent, int) or exponent < 0:
