@@ -59,7 +59,7 @@ def _words_of_users(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     if request.path.name.startswith("test_any_"):
         yield
         return
-    about = re.compile(r"\.mlir|^loc\(\"-\"|--passes|pip install torch-mlir")
+    about = re.compile(r"\.mlir|^loc\(\"-\"|--passes|pip install torch-mlir|^'tensor\.bitcast'")
     said: list[str] = []
     made = NumcError.__init__
 

@@ -84,10 +84,10 @@ def _pad(node: Node) -> Conditions:
         yield f"{left} >= 0", "negative pads take away more than there is"
         if mode == "constant":
             continue
-        yield f"{left} >= 1 or max({low}, {high}) <= 0", "there is nothing to pad with"
+        yield f"{left} >= 1 or ({low} == 0 and {high} == 0)", "there is nothing to pad with"
         if mode == "reflect":
             yield (
-                f"max({low}, {high}) < {left} or max({low}, {high}) <= 0",
+                f"max({low}, {high}) < {left} or ({low} == 0 and {high} == 0)",
                 "padding that reflects is not smaller than what is padded",
             )
 
