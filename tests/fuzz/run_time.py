@@ -28,7 +28,7 @@ OPSET = 19
 TYPES = {"f": TensorProto.FLOAT, "i": TensorProto.INT64, "b": TensorProto.BOOL}
 _STRICTER = re.compile(
     r"2\^42 elements|out of memory"  # limits of numc
-    r"|only an image can be|smaller than the window|extreme of nothing|negative pads take away"
+    r"|only an image can be|smaller than the window|extreme of nothing|negative pads take away|nothing to pad with"
     r"|k is larger|padding that reflects|parts differ in dimension"  # onnxruntime computes what ONNX forbids
 )
 """What numc refuses and onnxruntime computes."""

@@ -23,9 +23,10 @@ def _pool(node: Node) -> Conditions:
     windows = windows_of(node, node.attribute("kernel_shape", ()))
     if windows.auto:
         return
-    padding = zip(windows.before, windows.after, strict=True)
-    for n, (extent, pads) in enumerate(zip(windows.extents, padding, strict=True)):
-        yield f"size(0, {n + 2}) + {sum(pads)} >= {extent}", WINDOW
+    for n, extent in enumerate(windows.extents):
+        # The last window may reach beyond the image, and it may be the only one.
+        more = windows.before[n] + windows.after[n] + (windows.strides[n] - 1 if windows.is_ceil else 0)
+        yield f"size(0, {n + 2}) + {more} >= {extent}", WINDOW
 
 
 def _max_unpool(node: Node) -> Conditions:
