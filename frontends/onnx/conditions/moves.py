@@ -80,7 +80,8 @@ def _pad(node: Node) -> Conditions:
     yield f"count(1) == {2 * len(chosen)}", f"its pads are not two numbers for each of {len(chosen)} dimensions"
     for n, axis in enumerate(chosen):
         low, high = f"at(1, {n})", f"at(1, {n + len(chosen)})"
-        left = f"size(0, {axis}) + min({low}, 0) + min({high}, 0)"
+        taken = [f"max(min({pad}, 0), -281474976710656)" for pad in (low, high)]  # so that the sum does not overflow
+        left = f"size(0, {axis}) + {taken[0]} + {taken[1]}"
         yield f"{left} >= 0", "negative pads take away more than there is"
         if mode == "constant":
             continue
