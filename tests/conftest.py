@@ -59,7 +59,7 @@ def _words_of_users(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     if request.path.name.startswith("test_any_") or request.path.parent.name == "passes":
         yield
         return
-    about = re.compile(r"\.mlir|^loc\(\"-\"|--passes|pip install torch-mlir|^'tensor\.bitcast'")
+    about = re.compile(r"\.mlir|^loc\(\"-\"|--passes|pip install torch-mlir|^'tensor\.bitcast'|^<text>")
     said: list[str] = []
     made = NumcError.__init__
 
