@@ -99,27 +99,23 @@ def lower_calls(module: ir.Module) -> None:
     callees = {ir.StringAttr(op.attributes["sym_name"]).value: op for op in operations(module.operation, "func.func")}
     for op in calls:
         callee = callees[ir.FlatSymbolRefAttr(op.attributes["callee"]).value]
-        name = ir.StringAttr(callee.attributes["sym_name"]).value
-        if _CONDITIONS in callee.attributes:
-            _write_checks(op, ir.StringAttr(callee.attributes[_CONDITIONS]).value)
-            op.erase()
-            callee.erase()
-            continue
-        numbers = list(ir.DenseI64ArrayAttr(callee.attributes[_NUMBERS]))
         with op.location, ir.InsertionPoint(op):
             given = [create("torch_c.to_builtin_tensor", builtin_type(v.type), v) for v in op.operands]
-            kind = builtin_type(op.results[0].type)
-            made = _MADE[name.removeprefix(_OPERATOR).partition(".")[0]](given, numbers, kind)
-            op.results[0].replace_all_uses_with(create("torch_c.from_builtin_tensor", op.results[0].type, made))
+            if _CONDITIONS in callee.attributes:
+                for condition, message in json.loads(ir.StringAttr(callee.attributes[_CONDITIONS]).value):
+                    check(condition, message, given)
+            else:
+                _write_loop(op, callee, given)
         op.erase()
         callee.erase()
 
 
-def _write_checks(op: ir.Operation, conditions: str) -> None:
-    with op.location, ir.InsertionPoint(op):
-        given = [create("torch_c.to_builtin_tensor", builtin_type(v.type), v) for v in op.operands]
-        for condition, message in json.loads(conditions):
-            check(condition, message, given)
+def _write_loop(op: ir.Operation, callee: ir.Operation, given: Sequence[ir.Value]) -> None:
+    name = ir.StringAttr(callee.attributes["sym_name"]).value
+    numbers = list(ir.DenseI64ArrayAttr(callee.attributes[_NUMBERS]))
+    kind = builtin_type(op.results[0].type)
+    made = _MADE[name.removeprefix(_OPERATOR).partition(".")[0]](given, numbers, kind)
+    op.results[0].replace_all_uses_with(create("torch_c.from_builtin_tensor", op.results[0].type, made))
 
 
 def lower_scans(module: ir.Module) -> None:

@@ -67,16 +67,18 @@ def number_of(node: ast.expr) -> int:
     return int(ast.literal_eval(node))
 
 
+def _calls(text: str) -> list[tuple[str, list[ast.expr]]]:
+    return [call_of(node) for node in ast.walk(parsed(text)) if isinstance(node, ast.Call)]
+
+
 def tensors_of(text: str) -> set[int]:
     """Return the numbers of the tensors that a condition depends on."""
-    calls = [node for node in ast.walk(parsed(text)) if isinstance(node, ast.Call)]
-    return {number_of(args[0]) for name, args in map(call_of, calls) if name in ABOUT_TENSORS}
+    return {number_of(args[0]) for name, args in _calls(text) if name in ABOUT_TENSORS}
 
 
 def each_of(text: str) -> int | None:
     """Return the number of the tensor whose every element a condition is about; None if there is none."""
-    calls = [call_of(node) for node in ast.walk(parsed(text)) if isinstance(node, ast.Call)]
-    found = {number_of(args[0]) for name, args in calls if name == "each"}
+    found = {number_of(args[0]) for name, args in _calls(text) if name == "each"}
     assert len(found) <= 1, text
     return found.pop() if found else None
 
@@ -101,11 +103,9 @@ def _value(node: ast.expr, tensors: Sequence[Known]) -> Any:
         return node.value
     if isinstance(node, ast.UnaryOp):
         inner = _value(node.operand, tensors)
-        return (
-            None
-            if inner is None or isinstance(inner, str)
-            else (np.logical_not(inner) if isinstance(node.op, ast.Not) else -inner)
-        )
+        if inner is None or isinstance(inner, str):
+            return None
+        return np.logical_not(inner) if isinstance(node.op, ast.Not) else -inner
     if isinstance(node, ast.BinOp):
         return _applied(getattr(operator, ARITHMETIC[type(node.op)]), [node.left, node.right], tensors)
     if isinstance(node, ast.Compare):

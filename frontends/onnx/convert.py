@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import onnx
 from torch_mlir import ir
@@ -14,7 +15,7 @@ from numc.frontends.lowering import conversion_errors, erase_checks, lower, oper
 from numc.frontends.onnx.broadcast import PAIRS
 from numc.frontends.onnx.conditions.apply import CHECKS
 from numc.frontends.onnx.contract import to_backend_contract
-from numc.frontends.reshapes import builtin_type
+from numc.frontends.reshapes import builtin_type, torch_constant
 
 _LIST = re.compile(r"!torch\.vtensor<\[\d+\],si64>")
 # ONNX defines these operators by functions, but torch-mlir's own lowerings are shorter and take dynamic sizes.
@@ -74,13 +75,10 @@ def _cast_by_torch(module: ir.Module) -> None:
             if dtype is None or not (any(",f8" in kind for kind in kinds) or kinds[1].endswith(",si16>")):
                 continue
             with ir.InsertionPoint(op), op.location:
-                to = ir.Operation.create(
-                    "torch.constant.int", results=[ir.Type.parse("!torch.int")], attributes={"value": _word(dtype)}
-                )
                 made = ir.Operation.create(
                     "torch.prims.convert_element_type",
                     results=[op.results[0].type],
-                    operands=[op.operands[0], to.results[0]],
+                    operands=[op.operands[0], torch_constant(dtype)],
                 )
             op.results[0].replace_all_uses_with(made.results[0])
             op.erase()
@@ -89,17 +87,12 @@ def _cast_by_torch(module: ir.Module) -> None:
 def _softplus_by_torch(module: ir.Module) -> None:
     """Make Softplus that of torch: ONNX's function, log(1 + exp(x)), overflows where its result does not."""
     with module.context:
-        number = ir.Type.parse("!torch.int")
         for op in _onnx_operators(module, "Softplus"):
             with ir.InsertionPoint(op), op.location:
-                beta, threshold = (
-                    ir.Operation.create("torch.constant.int", results=[number], attributes={"value": _word(value)})
-                    for value in (1, _SOFTPLUS_IS_X)
-                )
                 made = ir.Operation.create(
                     "torch.aten.softplus",
                     results=[op.results[0].type],
-                    operands=[op.operands[0], beta.result, threshold.result],
+                    operands=[op.operands[0], *map(torch_constant, (1, _SOFTPLUS_IS_X))],
                 )
             op.results[0].replace_all_uses_with(made.results[0])
             op.erase()
@@ -132,20 +125,8 @@ def _call_operators(module: ir.Module) -> None:
 def _call_stretch(op: ir.Operation) -> None:
     """Tell by numbers which dimensions take their sizes from which of another tensor."""
     value, _, other = op.operands
-    number = ir.Type.parse("!torch.int")
-    with ir.InsertionPoint(op), op.location:
-        numbers = [
-            ir.Operation.create("torch.constant.int", results=[number], attributes={"value": _word(n)}).result
-            for n in (ir.IntegerAttr(each).value for each in ir.ArrayAttr(op.attributes[_PAIRS]))
-        ]
-        made = ir.Operation.create(
-            "torch.operator",
-            results=[op.results[0].type],
-            operands=[value, other, *numbers],
-            attributes={"name": ir.StringAttr.get("torch.numc.stretch")},
-        )
-    op.results[0].replace_all_uses_with(made.results[0])
-    op.erase()
+    pairs = [ir.IntegerAttr(each).value for each in ir.ArrayAttr(op.attributes[_PAIRS])]
+    _call(op, "torch.numc.stretch", [value, other], pairs)
 
 
 def _is_free(op: ir.Operation) -> bool:
@@ -164,24 +145,20 @@ def _call_non_max_suppression(op: ir.Operation) -> None:
     there = [n < len(limits) and limits[n].type != none for n in range(3)]
     given = [limit for limit, is_there in zip(limits, there, strict=False) if is_there]
     centred = _CENTRED in op.attributes and ir.IntegerAttr(op.attributes[_CENTRED]).value != 0
-    number = ir.Type.parse("!torch.int")
+    _call(op, "torch.numc.non_max_suppression", [boxes, scores, *given], [int(flag) for flag in (centred, *there)])
+
+
+def _call(op: ir.Operation, name: str, operands: Sequence[ir.Value], numbers: Sequence[int]) -> None:
+    """Replace an operator by one of numc's, of operands and numbers."""
     with ir.InsertionPoint(op), op.location:
-        flags = [
-            ir.Operation.create("torch.constant.int", results=[number], attributes={"value": _word(int(flag))}).result
-            for flag in (centred, *there)
-        ]
         made = ir.Operation.create(
             "torch.operator",
             results=[op.results[0].type],
-            operands=[boxes, scores, *given, *flags],
-            attributes={"name": ir.StringAttr.get("torch.numc.non_max_suppression")},
+            operands=[*operands, *map(torch_constant, numbers)],
+            attributes={"name": ir.StringAttr.get(name)},
         )
     op.results[0].replace_all_uses_with(made.results[0])
     op.erase()
-
-
-def _word(value: int) -> ir.Attribute:
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
 def _onnx_operators(module: ir.Module, name: str) -> list[ir.Operation]:

@@ -16,6 +16,7 @@ MOST_PATHS = 100_000
 """How many paths from a value to the ends of a loop's body LLVM gets through in a fraction of a second."""
 _FEW = 32  # operations have no more paths than 2^32, and hardly any loop has so many without many operations
 _ON_LOOPS, _ON_BRANCHES = "llvm.loop_annotation", "loop_annotation"
+_MARKED = "numc.scalar_loops"  # on a module that has such loops
 _SCALAR = "#llvm.loop_annotation<vectorize = <disable = true>>"
 
 
@@ -28,10 +29,14 @@ def scalar_loops(module: ir.Operation) -> None:
             body = _scalars(loop)
             if len(body) > _FEW and _paths(body) > MOST_PATHS:
                 loop.attributes[_ON_LOOPS] = ir.Attribute.parse(_SCALAR, module.context)
+                module.attributes[_MARKED] = ir.UnitAttr.get(module.context)
 
 
 def annotate_branches(module: ir.Operation) -> None:
     """Give branches of LLVM the annotations of the loops that they were: MLIR carries these by a name of its own."""
+    if _MARKED not in module.attributes:  # most modules: nothing to look for
+        return
+    del module.attributes[_MARKED]
     for branch in linalg.operations(module, "llvm.br"):
         if _ON_LOOPS in branch.attributes:
             branch.attributes[_ON_BRANCHES] = branch.attributes[_ON_LOOPS]

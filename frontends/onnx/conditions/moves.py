@@ -170,17 +170,20 @@ def _gather_nd(node: Node) -> Conditions:
 
 
 def _depth_to_space(node: Node) -> Conditions:
-    block = node.attribute("blocksize", 1)
-    if block < 1:
-        raise RefusedError(f"its blocksize is {block}: it has to be 1 or more")
+    block = _block(node)
     yield from sized(node, 0, None, None, None, None)
     yield f"size(0, 1) % {block**2} == 0", f"the square of its blocksize, {block}, does not divide the channels"
 
 
-def _space_to_depth(node: Node) -> Conditions:
-    block = node.attribute("blocksize", 1)
+def _block(node: Node) -> int:
+    block: int = node.attribute("blocksize", 1)
     if block < 1:
         raise RefusedError(f"its blocksize is {block}: it has to be 1 or more")
+    return block
+
+
+def _space_to_depth(node: Node) -> Conditions:
+    block = _block(node)
     yield from sized(node, 0, None, None, None, None)
     for n in (2, 3):
         yield f"size(0, {n}) % {block} == 0", f"its blocksize, {block}, does not divide dimension {n}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from numc.frontends.conditions.formulas import Known, value_of
+from numc.frontends.onnx.rewrites.fits import differing
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
 
 Condition = tuple[str, str]
@@ -22,9 +23,8 @@ def sized(node: Node, n: int, *wanted: int | str | None) -> Conditions:
     tensors = known(node)
     needed = [value_of(size, tensors) if isinstance(size, str) else size for size in wanted]
     found = tensors[n].sizes or node.shape(name)
-    pairs = zip(found, needed, strict=False)
-    if len(found) != len(needed) or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs):
-        raise RefusedError(f"'{name}' has sizes {listed(found)}: {listed(needed)} are needed")
+    if why := differing(name, found, needed):
+        raise RefusedError(why)
     for axis, size in enumerate(wanted):
         if size is not None:
             yield f"size({n}, {axis}) == {size}", f"sizes do not fit: dimension {axis} of '{name}' has another size"
@@ -33,11 +33,6 @@ def sized(node: Node, n: int, *wanted: int | str | None) -> Conditions:
 def known(node: Node) -> list[Known]:
     """Return what is known of the inputs of a node."""
     return [Known(_sizes(node, name), node.constants.get(name)) for name in node.proto.input]
-
-
-def listed(sizes: Sequence[int | str | None]) -> str:
-    """Return sizes as they are told: one that is not known is ?."""
-    return f"[{', '.join('?' if size is None else str(size) for size in sizes)}]"
 
 
 def _sizes(node: Node, name: str) -> Sequence[int | str | None] | None:

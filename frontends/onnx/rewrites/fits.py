@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 from numc.frontends.onnx.rewrites.node import Node
 
-Sizes = Sequence[int | None]
+Sizes = Sequence[int | str | None]
+"""A free size is its name, or None."""
 
 
 def misfit(node: Node) -> str:
@@ -35,25 +36,26 @@ def _norm(node: Node) -> str:
     return "" if p in (1, 2) else f"its attribute p is {p}: only 1 and 2 are allowed"
 
 
-def _wrong(node: Node, n: int, wanted: Sizes) -> str:
-    """What is said of input `n` if it is known not to have the sizes that are wanted."""
+def differing(name: str, found: Sizes, needed: Sizes) -> str:
+    """Return what is said of a value if it is known not to have the sizes that are needed, otherwise ""."""
+    pairs = zip(found, needed, strict=False)
+    if len(found) == len(needed) and not any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs):
+        return ""
+    return f"'{name}' has sizes {listed(found)}: {listed(needed)} are needed"
+
+
+def listed(sizes: Sizes) -> str:
+    """Return sizes as they are told: one that is not known is ?."""
+    return f"[{', '.join('?' if size is None else str(size) for size in sizes)}]"
+
+
+def _wrong(node: Node, n: int, needed: Sizes) -> str:
     sizes = node.known_shape(node.input(n)) if node.input(n) else None
-    if sizes is None:
-        return ""
-    pairs = zip(sizes, wanted, strict=False)
-    if len(sizes) == len(wanted) and all(None in pair or pair[0] == pair[1] for pair in pairs):
-        return ""
-    needed = ", ".join("?" if size is None else str(size) for size in wanted)
-    return f"'{node.input(n)}' has sizes {sizes}: [{needed}] are needed"
+    return "" if sizes is None else differing(node.input(n), sizes, needed)
 
 
 def _compress(node: Node) -> str:
     return _wrong(node, 1, [None])
-
-
-def _boxes(node: Node) -> str:
-    first = node.known_shape(node.input(0)) or [None, None]
-    return _wrong(node, 0, [None, None, 4]) or _wrong(node, 1, [first[0], None, first[1]])
 
 
 def _rotary(node: Node) -> str:
@@ -80,7 +82,6 @@ _CHECKS: dict[str, Callable[[Node], str]] = {
     "Compress": _compress,
     "LRN": _local_response,
     "LpNormalization": _norm,
-    "NonMaxSuppression": _boxes,
     "RotaryEmbedding": _rotary,
     "Transpose": _transpose,
 }
