@@ -13,7 +13,7 @@ from apytypes import APyFloatAccumulatorContext, APyFloatArray, QuantizationMode
 import numc
 from benchmarks import native
 from benchmarks.measure import Call, in_turns
-from numc.compiler.arithmetic.grammar import parse_fma
+from numc.arithmetic.grammar import parse_fma
 
 Row = dict[str, Any]
 F32Array = native.F32Array

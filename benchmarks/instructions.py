@@ -23,8 +23,8 @@ from benchmarks import graphs
 from benchmarks.cases import OPERATORS, Product
 from benchmarks.processes import c_program
 from benchmarks.zoo import MODELS
-from numc.compiler.arithmetic.grammar import parse_fma
-from numc.compiler.arithmetic.operators import Fma
+from numc.arithmetic.grammar import parse_fma
+from numc.arithmetic.operators import Fma
 from numc.compiler.build import build
 from numc.compiler.lower import lower
 from numc.compiler.options import Options

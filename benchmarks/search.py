@@ -17,12 +17,12 @@ from benchmarks.cases import SEARCH_SPEEDUP
 from numc.compiler.lower import signature
 from numc.compiler.options import Options
 from numc.compiler.policy_table import policy_table
-from numc.compiler.search.cluster import Cluster, threads_of
-from numc.compiler.search.evaluation import SPLITS, Answer, Evaluator, Message, message
-from numc.compiler.search.groups import groups
-from numc.compiler.search.space import width_space
-from numc.compiler.search.splits import splits
 from numc.frontends.load import load_file
+from numc.studies.search.cluster import Cluster, threads_of
+from numc.studies.search.evaluation import SPLITS, Answer, Evaluator, Message, message
+from numc.studies.search.groups import groups
+from numc.studies.search.space import width_space
+from numc.studies.search.splits import splits
 
 Row = dict[str, Any]
 Array = np.ndarray[Any, Any]

@@ -14,8 +14,8 @@ import time
 
 import psutil
 
-from numc.compiler.search.cluster import Cluster
-from numc.compiler.search.evaluation import message
+from numc.studies.search.cluster import Cluster
+from numc.studies.search.evaluation import message
 
 FUNCTION = "benchmarks.search_scheduler:wait"
 PORT = 8796

@@ -10,13 +10,13 @@ from collections.abc import Collection
 from typing import Any
 
 from numc.compiler.options import Options
-from numc.compiler.support.errors import CompilerBug, NumcError
-from numc.compiler.support.freed import give_back
 from numc.frontends import process
 from numc.frontends.imported import Imported
 from numc.frontends.worker import Parts
 from numc.runtime.container import Contents
 from numc.runtime.library import default_threads
+from numc.support.errors import CompilerBug, NumcError
+from numc.support.freed import give_back
 
 _WORKER = "numc.compiler.worker"
 

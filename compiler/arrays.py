@@ -9,22 +9,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from numc.arithmetic.grammar import parse_any_conversion, parse_fma
+from numc.arithmetic.groups import GroupConversion
+from numc.arithmetic.numpy_groups import round_groups
+from numc.arithmetic.operators import SOFTWARE_DATAPATHS
+from numc.arithmetic.reference.random import draws, stream
 from numc.compiler import cache as cached
-from numc.compiler.arithmetic.grammar import parse_any_conversion, parse_fma
-from numc.compiler.arithmetic.groups import GroupConversion
-from numc.compiler.arithmetic.numpy_groups import round_groups
-from numc.compiler.arithmetic.operators import SOFTWARE_DATAPATHS
-from numc.compiler.arithmetic.reference.random import draws, stream
 from numc.compiler.options import Options
 from numc.compiler.statistics import counting
-from numc.compiler.support.arguments import checked
-from numc.compiler.support.environment import in_default_environment
-from numc.compiler.support.errors import NumcError, shortened
-from numc.compiler.support.versions import check_torch_mlir
 from numc.frontends.imported import Imported
 from numc.runtime.container import Contents
 from numc.runtime.program import Program, seed_number
 from numc.runtime.tensors import as_array, dense, dtype_of, is_in_memory
+from numc.support.arguments import checked
+from numc.support.environment import in_default_environment
+from numc.support.errors import NumcError, shortened
+from numc.support.versions import check_torch_mlir
 
 F32Array = npt.NDArray[np.float32]
 

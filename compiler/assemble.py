@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
+from numc.arithmetic.policy.layer import SWAPPED, kinds_of, role_of
+from numc.arithmetic.policy.table import COLUMNS
 from numc.compiler import pipeline
-from numc.compiler.arithmetic.policy.layer import SWAPPED, kinds_of, role_of
-from numc.compiler.arithmetic.policy.table import COLUMNS
 from numc.compiler.lower import module_of, signature
 from numc.compiler.options import Options
-from numc.compiler.support.versions import version_of
 from numc.frontends.imported import Imported
 from numc.passes import facts
 from numc.passes.buffers.mark_parts import buffers_of, parts_of
@@ -30,6 +29,7 @@ from numc.passes.plan.functions import kernels_of
 from numc.passes.tensors.narrow_operands import ACTIVATIONS
 from numc.runtime.abi import NO_LIMIT, Abi, SizeSymbol, Weight, WidthRange
 from numc.runtime.container import Contents, pack_ir
+from numc.support.versions import version_of
 
 
 @dataclass(frozen=True)

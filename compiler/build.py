@@ -11,18 +11,15 @@ from dataclasses import replace
 import numpy as np
 from torch_mlir import ir
 
+from numc.arithmetic.formats import Format
+from numc.arithmetic.grammar import parse_conversion
+from numc.arithmetic.groups import GroupFormat
 from numc.compiler import pipeline
-from numc.compiler.arithmetic.formats import Format
-from numc.compiler.arithmetic.grammar import parse_conversion
-from numc.compiler.arithmetic.groups import GroupFormat
 from numc.compiler.arrays import round as round_array
 from numc.compiler.assemble import HeldWeight, Weights, assemble
 from numc.compiler.lower import signature_of
 from numc.compiler.options import Options
 from numc.compiler.stored_weights import held, narrow
-from numc.compiler.support.collector import seldom
-from numc.compiler.support.environment import in_default_environment
-from numc.compiler.support.progress import tell
 from numc.frontends.imported import Imported
 from numc.frontends.parse import parse_module
 from numc.passes import facts
@@ -33,6 +30,9 @@ from numc.runtime.abi import Abi, Weight
 from numc.runtime.container import Contents
 from numc.runtime.library import default_threads
 from numc.runtime.program import Program
+from numc.support.collector import seldom
+from numc.support.environment import in_default_environment
+from numc.support.progress import tell
 
 
 @in_default_environment

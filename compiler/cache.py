@@ -25,14 +25,14 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from numc.compiler.file_hashes import hash_of, noted_hash, on_all_cpus, stamp
 from numc.compiler.options import Options
-from numc.compiler.support.arguments import Fixed
-from numc.compiler.support.errors import NumcError, quoted
-from numc.compiler.support.files import TEMPORARY, copy_whole, write_whole
-from numc.compiler.support.json_values import parsed
-from numc.compiler.support.switches import switched_off
-from numc.compiler.support.versions import own_folder, version_of
 from numc.frontends.imported import Imported
 from numc.runtime.container import VERSION, Contents, Description, read_description, read_open_program, write_program
+from numc.support.arguments import Fixed
+from numc.support.errors import NumcError, quoted
+from numc.support.files import TEMPORARY, copy_whole, write_whole
+from numc.support.json_values import parsed
+from numc.support.switches import switched_off
+from numc.support.versions import own_folder, version_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt

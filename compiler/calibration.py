@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy.typing as npt
 
-from numc.compiler.arithmetic.grammar import stated_fma
-from numc.compiler.arithmetic.operators import Fma
-from numc.compiler.support.errors import NumcError
+from numc.arithmetic.grammar import stated_fma
+from numc.arithmetic.operators import Fma
 from numc.passes.kernels.abi import TASK_CONTEXT
 from numc.runtime.program import Program
+from numc.support.errors import NumcError
 
 # One (number, rows, lanes) for each contraction: the bits of the largest magnitudes, as binary32, of its two operands.
 Calibration = tuple[tuple[int, int, int], ...]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from numc.compiler.arithmetic.formats import Conversion, Format
-from numc.compiler.arithmetic.stored import stored_dtype
+from numc.arithmetic.formats import Conversion, Format
+from numc.arithmetic.stored import stored_dtype
 from numc.compiler.arrays import compiled_text
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.ssa import Type, Value

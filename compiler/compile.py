@@ -9,17 +9,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from numc.arithmetic.policy.load import load_policy
+from numc.arithmetic.policy.policy import Policy
 from numc.compiler import cache as programs
-from numc.compiler.arithmetic.policy.load import load_policy
-from numc.compiler.arithmetic.policy.policy import Policy
 from numc.compiler.options import Options
-from numc.compiler.support.arguments import Fixed, checked, checked_fixed
-from numc.compiler.support.environment import in_default_environment
-from numc.compiler.support.errors import NumcError, quoted
-from numc.compiler.support.files import checked_path
-from numc.compiler.support.versions import check_torch_mlir
 from numc.frontends.imported import Imported
 from numc.runtime.container import Contents, Description, write_program
+from numc.support.arguments import Fixed, checked, checked_fixed
+from numc.support.environment import in_default_environment
+from numc.support.errors import NumcError, quoted
+from numc.support.files import checked_path
+from numc.support.versions import check_torch_mlir
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import IO, NamedTuple, TypeVar
 
-from numc.compiler.support.errors import NumcError
-from numc.compiler.support.files import write_whole
-from numc.compiler.support.json_values import parsed
 from numc.runtime.library import default_threads
+from numc.support.errors import NumcError
+from numc.support.files import write_whole
+from numc.support.json_values import parsed
 
 _T = TypeVar("_T")
 _U = TypeVar("_U")

@@ -9,20 +9,20 @@ from pathlib import Path
 from torch_mlir import ir
 from torch_mlir.dialects import linalg  # noqa: F401  (takes long: not at the first operation, when the model is there)
 
+from numc.arithmetic.dtypes import NARROW_ELEMENTS
+from numc.arithmetic.policy.load import load_policy
+from numc.arithmetic.policy.policy import Policy
 from numc.compiler import pipeline
-from numc.compiler.arithmetic.dtypes import NARROW_ELEMENTS
-from numc.compiler.arithmetic.policy.load import load_policy
-from numc.compiler.arithmetic.policy.policy import Policy
 from numc.compiler.options import Options
-from numc.compiler.support.arguments import checked
-from numc.compiler.support.environment import in_default_environment
-from numc.compiler.support.errors import NumcError, did_you_mean, quoted
 from numc.frontends.imported import Argument, Imported
 from numc.frontends.load import load_file
 from numc.frontends.parse import parse_module
 from numc.passes import facts
 from numc.passes.explicit.stored_codes import INPUTS, RESULTS
 from numc.runtime.abi import Input, TensorSpec
+from numc.support.arguments import checked
+from numc.support.environment import in_default_environment
+from numc.support.errors import NumcError, did_you_mean, quoted
 
 DTYPES = {
     "f32": "float32",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from numc.compiler.arithmetic.policy.policy import Policy, plain
-from numc.compiler.support.arguments import checked, checked_integer
-from numc.compiler.support.errors import NumcError
+from numc.arithmetic.policy.policy import Policy, plain
 from numc.compiler.targets import resolve
 from numc.passes.kernels.backend import Target
 from numc.runtime.library import usable_features
+from numc.support.arguments import checked, checked_integer
+from numc.support.errors import NumcError
 
 
 @dataclass(frozen=True)

@@ -13,17 +13,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from numc.compiler.arithmetic.codes import Bits, Codes, bits_of_codes, codes_of_bits, decode, encode, join
-from numc.compiler.arithmetic.formats import FORMATS, Format
-from numc.compiler.arithmetic.grammar import parse_any_conversion
-from numc.compiler.arithmetic.groups import GroupConversion, GroupFormat
-from numc.compiler.arithmetic.numpy_groups import blocks, layout, quantize, shared, to_values
+from numc.arithmetic.codes import Bits, Codes, bits_of_codes, codes_of_bits, decode, encode, join
+from numc.arithmetic.formats import FORMATS, Format
+from numc.arithmetic.grammar import parse_any_conversion
+from numc.arithmetic.groups import GroupConversion, GroupFormat
+from numc.arithmetic.numpy_groups import blocks, layout, quantize, shared, to_values
 from numc.compiler.arrays import F32Array, f32_array
 from numc.compiler.arrays import round as round_array
-from numc.compiler.support.arguments import checked, checked_integer
-from numc.compiler.support.environment import in_default_environment
-from numc.compiler.support.errors import NumcError, shortened
 from numc.compiler.words import checked_align, from_words, to_words, word_bytes
+from numc.support.arguments import checked, checked_integer
+from numc.support.environment import in_default_environment
+from numc.support.errors import NumcError, shortened
 
 _LARGEST_PART = np.float32(FORMATS["bf16"].max_finite)
 

@@ -12,12 +12,8 @@ from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect  # noqa: F401  (registers the refback-* and tm-tensor-* passes)
 from torch_mlir.passmanager import PassManager
 
-from numc.compiler.arithmetic.policy.policy import Policy
+from numc.arithmetic.policy.policy import Policy
 from numc.compiler.options import Options
-from numc.compiler.support.errors import FAULT, CompilerBug, NumcError
-from numc.compiler.support.files import keep
-from numc.compiler.support.progress import tell
-from numc.compiler.support.switches import disabled, switched_off
 from numc.passes import linalg
 from numc.passes.buffers.free_early import free_early
 from numc.passes.buffers.lower_math import lower_math
@@ -67,6 +63,10 @@ from numc.passes.tensors.sum_products import sum_products
 from numc.passes.tensors.unroll_windows import unroll_windows
 from numc.passes.tensors.update_in_place import return_updated, update_in_place
 from numc.passes.tensors.write_over import write_over
+from numc.support.errors import FAULT, CompilerBug, NumcError
+from numc.support.files import keep
+from numc.support.progress import tell
+from numc.support.switches import disabled, switched_off
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from numc.compiler.arithmetic.policy.policy import Decision, Policy
-from numc.compiler.arithmetic.policy.table import rows
+from numc.arithmetic.policy.policy import Decision, Policy
+from numc.arithmetic.policy.table import rows
 from numc.compiler.lower import lowered
 from numc.compiler.options import Options
 from numc.frontends.imported import Imported

@@ -11,12 +11,12 @@ from fractions import Fraction
 from importlib.util import find_spec
 from typing import Any
 
-from numc.compiler.arithmetic.formats import Conversion
-from numc.compiler.support.arguments import checked
-from numc.compiler.support.environment import in_default_environment
-from numc.compiler.support.errors import NumcError, did_you_mean, quoted, shortened
-from numc.compiler.support.files import checked_path
-from numc.compiler.support.json_values import parsed
+from numc.arithmetic.formats import Conversion
+from numc.support.arguments import checked
+from numc.support.environment import in_default_environment
+from numc.support.errors import NumcError, did_you_mean, quoted, shortened
+from numc.support.files import checked_path
+from numc.support.json_values import parsed
 
 WHAT = ("swamping", "exponents", "denormals", "rounding", "fmas")
 """The statistics that can be asked for."""
@@ -198,7 +198,7 @@ class LayerStatistics:
 
 def _instructions(operator: str, fmas: int) -> dict[str, int]:
     """Return the numbers of multiplications, additions and roundings in multiply-adds of an operator, by format."""
-    from numc.compiler.arithmetic.grammar import stated_fma  # not needed to run a program
+    from numc.arithmetic.grammar import stated_fma  # not needed to run a program
 
     fma = stated_fma(operator)
     found: dict[str, int] = {}

@@ -8,17 +8,17 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from numc.compiler.arithmetic.codes import join
-from numc.compiler.arithmetic.formats import Format
-from numc.compiler.arithmetic.groups import GroupFormat
+from numc.arithmetic.codes import join
+from numc.arithmetic.formats import Format
+from numc.arithmetic.groups import GroupFormat
 from numc.compiler.arrays import F32Array
 from numc.compiler.pack import element_bytes, pack
-from numc.compiler.support.errors import NumcError
 from numc.passes.kernels.packing.layout import Layout
 from numc.passes.kernels.packing.pack_arrays import unpacked
 from numc.passes.plan.weights import Packing
 from numc.runtime.abi import Weight
 from numc.runtime.storage import Encoding, Panels, Storage
+from numc.support.errors import NumcError
 
 _WORTH = 0.75  # of dense words: what is expanded takes memory of the process, what is not is mapped from the file
 Bytes = npt.NDArray[np.uint8]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from numc.compiler.support.errors import NumcError, did_you_mean, quoted
 from numc.passes.kernels.backend import Target, x86
+from numc.support.errors import NumcError, did_you_mean, quoted
 
 TARGETS: Mapping[str, Target] = MappingProxyType({target.name: target for target in x86.TARGETS})
 

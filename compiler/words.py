@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from numc.compiler.arithmetic.codes import Bits
-from numc.compiler.arithmetic.formats import Format
-from numc.compiler.arithmetic.groups import GroupFormat
-from numc.compiler.support.errors import NumcError, shown
+from numc.arithmetic.codes import Bits
+from numc.arithmetic.formats import Format
+from numc.arithmetic.groups import GroupFormat
+from numc.support.errors import NumcError, shown
 
 WORDS = (8, 16, 32, 64)
 """The sizes of words in bits."""

@@ -10,10 +10,10 @@ from numc.compiler import pipeline
 from numc.compiler.apart import packed, unpacked
 from numc.compiler.build import build
 from numc.compiler.lower import lowered, module_of
-from numc.compiler.support.errors import FAULT
 from numc.frontends import process
 from numc.frontends.worker import Answer, Parts, Stage
 from numc.passes.explicit.readings import readings
+from numc.support.errors import FAULT
 
 
 def build_task(request: dict[str, Any], parts: Parts, stage: Stage) -> Answer:

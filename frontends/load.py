@@ -8,14 +8,14 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-from numc.compiler.support.arguments import Fixed, checked_fixed
-from numc.compiler.support.errors import NumcError
-from numc.compiler.support.files import checked_path
-from numc.compiler.support.versions import check_torch_mlir
 from numc.frontends import mlir
 from numc.frontends.imported import Imported
 from numc.frontends.onnx import load as onnx
 from numc.frontends.pytorch import file as exported
+from numc.support.arguments import Fixed, checked_fixed
+from numc.support.errors import NumcError
+from numc.support.files import checked_path
+from numc.support.versions import check_torch_mlir
 
 
 def load(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from numc.compiler.support.errors import NumcError
 from numc.frontends import process
 from numc.frontends.imported import Imported
+from numc.support.errors import NumcError
 
 # A quarter of what a process usually has: what a worker can parse, the passes of the process that asks can walk, too.
 _STACK = 2 << 20

@@ -7,10 +7,10 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
 
-from numc.compiler.support.errors import NumcError
 from numc.frontends.lowering import load_tm_tensor
 from numc.frontends.worker import Answer, Parts, Stage
 from numc.passes import dialect
+from numc.support.errors import NumcError
 
 
 def parse_module(text: str, name: str) -> ir.Module:

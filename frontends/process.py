@@ -22,11 +22,11 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-from numc.compiler.support.errors import CompilerBug, NumcError
-from numc.compiler.support.progress import tell
-from numc.compiler.support.versions import own_folder
 from numc.frontends import worker
 from numc.frontends.worker import Parts
+from numc.support.errors import CompilerBug, NumcError
+from numc.support.progress import tell
+from numc.support.versions import own_folder
 
 MEMORY = "NUMC_IMPORT_MEMORY"
 TIME = "NUMC_IMPORT_TIME"

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from numc.compiler.support.errors import FAULT, shortened
-from numc.compiler.support.files import keep
+from numc.support.errors import FAULT, shortened
+from numc.support.files import keep
 
 CONTRADICTION = "its inputs contradict each other"
 NO_CONVERSION = "numc has no conversion of it"

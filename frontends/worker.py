@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
-from numc.compiler.support import progress
-from numc.compiler.support.environment import DefaultEnvironment
-from numc.compiler.support.errors import CompilerBug, NumcError
+from numc.support import progress
+from numc.support.environment import DefaultEnvironment
+from numc.support.errors import CompilerBug, NumcError
 
 Parts = Sequence[Any]
 Answer = tuple[dict[str, Any], Parts]

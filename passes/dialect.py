@@ -11,12 +11,12 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, ext
 from torch_mlir.passmanager import PassManager
 
-from numc.compiler.arithmetic.dtypes import NARROW_ELEMENTS
-from numc.compiler.arithmetic.formats import Conversion
-from numc.compiler.arithmetic.grammar import parse_conversion, parse_operand_conversion, stated_fma
-from numc.compiler.arithmetic.operators import Fma
-from numc.compiler.support.errors import NumcError
+from numc.arithmetic.dtypes import NARROW_ELEMENTS
+from numc.arithmetic.formats import Conversion
+from numc.arithmetic.grammar import parse_conversion, parse_operand_conversion, stated_fma
+from numc.arithmetic.operators import Fma
 from numc.passes import facts, linalg
+from numc.support.errors import NumcError
 
 
 class Numc(ext.Dialect, name="numc"):  # type: ignore[call-arg,misc]

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from numc.compiler.arithmetic.dtypes import BITS_DTYPES, BOUNDARY, NARROW
-from numc.compiler.support.errors import NumcError, did_you_mean
+from numc.arithmetic.dtypes import BITS_DTYPES, BOUNDARY, NARROW
 from numc.runtime.library import MAX_RANK, feature_names
 from numc.runtime.storage import Storage, read_storage
+from numc.support.errors import NumcError, did_you_mean
 
 if TYPE_CHECKING:  # numpy is imported only where there are arrays
     import numpy.typing as npt

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from numc.compiler.support.environment import in_default_environment
-from numc.compiler.support.errors import NumcError
-from numc.compiler.support.files import write_whole
 from numc.runtime.abi import WEIGHT_ALIGNMENT, Abi, aligned, decode_abi, encode_abi, weight_offsets
 from numc.runtime.manifest import decode_manifest, encode_manifest
 from numc.runtime.signature import Signer, Verifier
 from numc.runtime.signature import verifier as verifier_of
+from numc.support.environment import in_default_environment
+from numc.support.errors import NumcError
+from numc.support.files import write_whole
 
 if TYPE_CHECKING:  # numpy is imported only where there are arrays: a program in the cache is copied without it
     from numc.runtime.abi import Array
@@ -249,7 +249,7 @@ def _weights(file: _File, section: _Section, abi: Abi, offsets: Sequence[int]) -
     """Yield the weights as read-only views."""
     import numpy as np
 
-    from numc.compiler.arithmetic.dtypes import BITS_DTYPES
+    from numc.arithmetic.dtypes import BITS_DTYPES
 
     if section.offset % _PAGE:
         raise _damaged("section weights")

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TypeVar
 
-from numc.compiler.support.errors import NumcError
+from numc.support.errors import NumcError
 
 _Library = TypeVar("_Library", bound=ctypes.CDLL)  # ctypes.PyDLL is one
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from numc.compiler.support.json_values import parsed
+from numc.support.json_values import parsed
 
 _INDEX = range(1 << 63)
 _FEW = range(1, 65)  # bounds a layout, as runtime/src/program/storage.cpp does

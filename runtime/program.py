@@ -14,11 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from numc.compiler.arithmetic.dtypes import BITS_DTYPES
-from numc.compiler.support.arguments import checked_integer
-from numc.compiler.support.environment import DefaultEnvironment, in_default_environment
-from numc.compiler.support.errors import FAULT, CompilerBug, NumcError, did_you_mean, quoted
-from numc.compiler.support.files import checked_path
+from numc.arithmetic.dtypes import BITS_DTYPES
 from numc.runtime.abi import Input, TensorSpec, WidthRange, encode_abi
 from numc.runtime.caller import caller, dense_tensors
 from numc.runtime.container import Contents, read_program_and_abi, write_program
@@ -36,6 +32,10 @@ from numc.runtime.tensors import (
     torch_dtype,
 )
 from numc.runtime.widths import Options
+from numc.support.arguments import checked_integer
+from numc.support.environment import DefaultEnvironment, in_default_environment
+from numc.support.errors import FAULT, CompilerBug, NumcError, did_you_mean, quoted
+from numc.support.files import checked_path
 
 if TYPE_CHECKING:
     from numc.runtime.abi import Array
@@ -289,7 +289,7 @@ class Program:
         parts.
         """
         # This floor imports nothing from above, and a program that is not profiled needs none of it.
-        record = importlib.import_module("numc.compiler.studies.profile.record")
+        record = importlib.import_module("numc.studies.profile.record")
         given = {"threads": threads, "seed": seed, "widths": widths, "peak": peak, "bandwidth": bandwidth}
         return record.profile_program(self, args, named, repeat=repeat, **given)
 

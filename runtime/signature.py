@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from numc.compiler.support.errors import NumcError
+from numc.support.errors import NumcError
 
 #: Returns the signature, 64 bytes, of a message.
 Signer = Callable[[bytes], bytes]

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from numc.compiler.support.errors import NumcError
 from numc.runtime.library import ErrorText, library
+from numc.support.errors import NumcError
 
 if TYPE_CHECKING:
     import numpy as np

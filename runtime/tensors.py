@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from numc.compiler.arithmetic.dtypes import BITS_DTYPES
-from numc.compiler.support.errors import NumcError, shortened
+from numc.arithmetic.dtypes import BITS_DTYPES
+from numc.support.errors import NumcError, shortened
 
 
 def array_dtype(name: str) -> np.dtype[Any]:

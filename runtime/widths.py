@@ -7,9 +7,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from numc.compiler.support.errors import NumcError, did_you_mean, quoted, shortened
 from numc.runtime.abi import WidthRange
 from numc.runtime.library import Choice, Width
+from numc.support.errors import NumcError, did_you_mean, quoted, shortened
 
 Chosen = tuple[int, int]
 """Exponent bits and significand bits."""

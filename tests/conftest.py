@@ -13,8 +13,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from numc.compiler.support.errors import NumcError
 from numc.frontends.words import FOREIGN
+from numc.support.errors import NumcError
 
 ROOT = Path(__file__).parent
 # A busy machine is no failure.

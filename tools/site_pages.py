@@ -21,7 +21,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 import numc
-from numc.compiler.cli import cli
+from numc.cli import cli
 
 ROOT = Path(__file__).resolve().parents[1]
 

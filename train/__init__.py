@@ -7,8 +7,8 @@ left behind where PyTorch is not installed.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from numc.compiler.studies.hardware.area import StepPasses as StepPasses
-    from numc.compiler.studies.hardware.area import step_passes as step_passes
+    from numc.studies.hardware.area import StepPasses as StepPasses
+    from numc.studies.hardware.area import step_passes as step_passes
     from numc.train.decision import Decision as Decision
     from numc.train.dynamic_precision import DynamicPrecision as DynamicPrecision
     from numc.train.dynamic_precision import average_drop as average_drop
@@ -57,7 +57,7 @@ _PUBLIC = {
     "Schedule": "numc.train.schedule",
     "Static": "numc.train.static",
     "Spent": "numc.train.time_to_accuracy",
-    "StepPasses": "numc.compiler.studies.hardware.area",
+    "StepPasses": "numc.studies.hardware.area",
     "StepStatistics": "numc.train.observe.epoch_statistics",
     "TimeToAccuracy": "numc.train.time_to_accuracy",
     "TrainBF": "numc.train.trainbf.recipe",
@@ -72,7 +72,7 @@ _PUBLIC = {
     "read_statistics": "numc.train.observe.epoch_statistics",
     "report": "numc.train.runs.report",
     "speed_up": "numc.train.extrapolation",
-    "step_passes": "numc.compiler.studies.hardware.area",
+    "step_passes": "numc.studies.hardware.area",
     "top_k": "numc.train.metrics",
 }
 
@@ -90,7 +90,7 @@ if not TYPE_CHECKING:
         """Import a public name at its first use. Raises NumcError if it needs PyTorch and that is not there."""
         from importlib import import_module
 
-        from numc.compiler.support.errors import NumcError
+        from numc.support.errors import NumcError
 
         if name not in _PUBLIC:
             raise AttributeError(f"module 'numc.train' has no attribute {name!r}")

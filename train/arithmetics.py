@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from numc.compiler.arithmetic.policy.load import arithmetic
-from numc.compiler.arithmetic.policy.policy import Policy
-from numc.compiler.arithmetic.policy.presets import Arithmetic
-from numc.compiler.support.arguments import checked
-from numc.compiler.support.errors import NumcError, quoted
+from numc.arithmetic.policy.load import arithmetic
+from numc.arithmetic.policy.policy import Policy
+from numc.arithmetic.policy.presets import Arithmetic
+from numc.support.arguments import checked
+from numc.support.errors import NumcError, quoted
 
 Given = str | Policy | Arithmetic
 """An arithmetic as a recipe takes it: a text, see `named`, or an object."""

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from numc.compiler.support.environment import in_default_environment
-from numc.compiler.support.errors import NumcError, shortened
-from numc.compiler.support.json_values import parsed
+from numc.support.environment import in_default_environment
+from numc.support.errors import NumcError, shortened
+from numc.support.json_values import parsed
 
 
 @in_default_environment

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
-from numc.compiler.support.arguments import checked, checked_integer
-from numc.compiler.support.environment import in_default_environment
-from numc.compiler.support.errors import NumcError, did_you_mean, quoted, shown
+from numc.support.arguments import checked, checked_integer
+from numc.support.environment import in_default_environment
+from numc.support.errors import NumcError, did_you_mean, quoted, shown
 from numc.train.arithmetics import Given
 from numc.train.recipe import Recipe
 

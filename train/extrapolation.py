@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from numbers import Real
 
-from numc.compiler.support.arguments import checked
-from numc.compiler.support.environment import in_default_environment
-from numc.compiler.support.errors import NumcError, did_you_mean, quoted, shown
+from numc.support.arguments import checked
+from numc.support.environment import in_default_environment
+from numc.support.errors import NumcError, did_you_mean, quoted, shown
 
 
 @in_default_environment

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
-from numc.compiler.studies.hardware.area import step_passes
-from numc.compiler.support.arguments import checked, checked_integer
-from numc.compiler.support.environment import in_default_environment
-from numc.compiler.support.errors import NumcError, quoted, shortened, shown
 from numc.frontends.training import open_widths
 from numc.runtime.widths import WidthByRatio
+from numc.studies.hardware.area import step_passes
+from numc.support.arguments import checked, checked_integer
+from numc.support.environment import in_default_environment
+from numc.support.errors import NumcError, quoted, shortened, shown
 from numc.train.recipe import Recipe
 
 KINDS = "WAG"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from numc.compiler.support.arguments import checked
-from numc.compiler.support.errors import NumcError
+from numc.support.arguments import checked
+from numc.support.errors import NumcError
 from numc.train.compiled import compile_forward
 from numc.train.losses import loss_of
 from numc.train.recipe import Recipe

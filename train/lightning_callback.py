@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from numc.compiler.support.arguments import checked
-from numc.compiler.support.errors import NumcError
+from numc.support.arguments import checked
+from numc.support.errors import NumcError
 from numc.train.compiled import compile_parts
 from numc.train.losses import loss_of
 from numc.train.recipe import Recipe

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from numc.compiler.support.errors import NumcError
-from numc.compiler.support.files import check_writable, checked_path, write_whole
+from numc.support.errors import NumcError
+from numc.support.files import check_writable, checked_path, write_whole
 
 
 class Lines:

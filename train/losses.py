@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch.distributed
 
-from numc.compiler.support.errors import NumcError, shown
+from numc.support.errors import NumcError, shown
 
 
 def loss_of(given: Any, who: str) -> float:

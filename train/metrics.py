@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from numc.compiler.studies.metrics import ranks, surprises
-from numc.compiler.support.arguments import checked_integer, checked_texts
-from numc.compiler.support.environment import in_default_environment
-from numc.compiler.support.errors import NumcError, shortened
+from numc.studies.metrics import ranks, surprises
+from numc.support.arguments import checked_integer, checked_texts
+from numc.support.environment import in_default_environment
+from numc.support.errors import NumcError, shortened
 
 
 @in_default_environment

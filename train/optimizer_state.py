@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from numc.compiler.arithmetic.formats import Conversion
-from numc.compiler.arithmetic.grammar import parse_conversion
+from numc.arithmetic.formats import Conversion
+from numc.arithmetic.grammar import parse_conversion
 from numc.compiler.codes import narrowing, widening
-from numc.compiler.support.arguments import checked, checked_integer
-from numc.compiler.support.errors import NumcError, quoted, shortened
+from numc.support.arguments import checked, checked_integer
+from numc.support.errors import NumcError, quoted, shortened
 
 KEY = "numc"
 """Of what this adds to ``optimizer.state``, where torch saves and loads it as it is."""

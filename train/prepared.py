@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from numc.compiler.arithmetic.policy.presets import Arithmetic
-from numc.compiler.support.arguments import check_function
-from numc.compiler.support.errors import NumcError
+from numc.arithmetic.policy.presets import Arithmetic
 from numc.frontends.training import regions
+from numc.support.arguments import check_function
+from numc.support.errors import NumcError
 from numc.train.traced_states import TracedStates
 from numc.train.undone import undone
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import torch
 
-from numc.compiler.arithmetic.policy.presets import Arithmetic
+from numc.arithmetic.policy.presets import Arithmetic
 from numc.compiler.statistics import shares
-from numc.compiler.support.arguments import checked, checked_integer
-from numc.compiler.support.environment import in_default_environment
-from numc.compiler.support.errors import NumcError, quoted, shortened
 from numc.frontends.training import open_widths, regions
+from numc.support.arguments import checked, checked_integer
+from numc.support.environment import in_default_environment
+from numc.support.errors import NumcError, quoted, shortened
 from numc.train.arithmetics import Given, named
 from numc.train.decision import Decision
 from numc.train.history import History

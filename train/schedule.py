@@ -9,9 +9,9 @@ from itertools import pairwise
 from numbers import Real
 from typing import Any
 
-from numc.compiler.support.arguments import checked, checked_integer
-from numc.compiler.support.environment import in_default_environment
-from numc.compiler.support.errors import NumcError, shown
+from numc.support.arguments import checked, checked_integer
+from numc.support.environment import in_default_environment
+from numc.support.errors import NumcError, shown
 from numc.train.arithmetics import Given, named
 from numc.train.recipe import Recipe
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from numc.compiler.support.environment import in_default_environment
+from numc.support.environment import in_default_environment
 from numc.train.arithmetics import Given
 from numc.train.recipe import Recipe
 

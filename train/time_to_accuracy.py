@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
-from numc.compiler.arithmetic.policy.layer import Layer
-from numc.compiler.arithmetic.policy.policy import Policy, Rule
+from numc.arithmetic.policy.layer import Layer
+from numc.arithmetic.policy.policy import Policy, Rule
 from numc.compiler.options import Options
-from numc.compiler.studies.cost import decisions_of, report
-from numc.compiler.studies.hardware.machine import Machine, load_machine
-from numc.compiler.support.arguments import checked, checked_integer
-from numc.compiler.support.environment import in_default_environment
-from numc.compiler.support.errors import NumcError, did_you_mean, quoted, shortened, shown
+from numc.studies.cost import decisions_of, report
+from numc.studies.hardware.machine import Machine, load_machine
+from numc.support.arguments import checked, checked_integer
+from numc.support.environment import in_default_environment
+from numc.support.errors import NumcError, did_you_mean, quoted, shortened, shown
 from numc.train.arithmetics import Given, named
 
 Widths = Mapping[str, Mapping[str, int]]

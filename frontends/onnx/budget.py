@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from numc.compiler.support.errors import NumcError
 from numc.frontends import worker
+from numc.support.errors import NumcError
 
 _GIB = 2**30
 _ADVICE = "if the sizes of the model are right, set NUMC_IMPORT_MEMORY to more GiB"

@@ -108,7 +108,7 @@ class Carried(Protocol):
 
 @dataclass(frozen=True)
 class Narrow:
-    """A narrow floating-point type that torch-mlir has (compiler/arithmetic/dtypes.py): carried in float32."""
+    """A narrow floating-point type that torch-mlir has (arithmetic/dtypes.py): carried in float32."""
 
     name: str
     storage: int

@@ -13,10 +13,10 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, numpy_helper
 
-from numc.compiler.support.errors import NumcError
 from numc.frontends.onnx import unsigned
 from numc.frontends.onnx.carried import CARRIED, Emitter, Integer, Narrow
 from numc.frontends.onnx.read import origin
+from numc.support.errors import NumcError
 
 Array = npt.NDArray[np.generic]
 # Nodes whose results are values that their operands have.

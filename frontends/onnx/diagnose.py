@@ -10,7 +10,6 @@ from typing import Any
 
 import onnx
 
-from numc.compiler.support.errors import NumcError
 from numc.frontends import process
 from numc.frontends.imported import ConversionError
 from numc.frontends.onnx.alone import attributes_of, contradicts, inputs_of, kinds_of, model_of
@@ -19,6 +18,7 @@ from numc.frontends.onnx.prepare import Prepared
 from numc.frontends.onnx.read import origin, unsupported
 from numc.frontends.words import CONTRADICTION, crashed, together, with_operands
 from numc.frontends.worker import Answer, Parts, Stage
+from numc.support.errors import NumcError
 
 SECONDS_PER_NODE = 20.0
 SECONDS = 240.0

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-from numc.compiler.support.errors import NumcError
 from numc.frontends.onnx.budget import Budget
 from numc.frontends.onnx.carried import CARRIED
 from numc.frontends.onnx.evaluate import SHOWN, Reference
@@ -22,6 +21,7 @@ from numc.frontends.onnx.read import origin
 from numc.frontends.onnx.structure import structural_values
 from numc.frontends.onnx.tensors import MAX_ELEMENTS
 from numc.frontends.onnx.types import Types
+from numc.support.errors import NumcError
 
 _MOVES = {
     "Concat", "ConstantOfShape", "EyeLike", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity",

@@ -14,11 +14,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from numc.compiler.support.arguments import Fixed
-from numc.compiler.support.errors import NumcError, quoted
 from numc.frontends import process
 from numc.frontends.imported import Imported, from_message
 from numc.frontends.words import in_words
+from numc.support.arguments import Fixed
+from numc.support.errors import NumcError, quoted
 
 _TASK = "numc.frontends.onnx.worker:import_task"
 # Files beside a model that may hold its weights.

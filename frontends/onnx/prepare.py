@@ -18,7 +18,6 @@ import numpy.typing as npt
 import onnx
 from onnx import numpy_helper, version_converter
 
-from numc.compiler.support.errors import NumcError, did_you_mean, shortened
 from numc.frontends.imported import Argument
 from numc.frontends.onnx.alone import contradicts, inputs_of, model_of
 from numc.frontends.onnx.broadcast import broadcast
@@ -33,6 +32,7 @@ from numc.frontends.onnx.rewrites.table import CONTROL, QUANTISED, RULES, Rules
 from numc.frontends.onnx.supported import check_nodes, check_types
 from numc.frontends.onnx.symbolic_sizes import more_sizes
 from numc.frontends.onnx.tensors import MAX_ELEMENTS, check_tensor
+from numc.support.errors import NumcError, did_you_mean, shortened
 
 OPSET = 18
 """Older models are converted to this opset, for which torch-mlir's lowerings are written."""

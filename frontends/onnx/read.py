@@ -10,11 +10,11 @@ import onnx
 from google.protobuf.message import DecodeError, Message
 from onnx import external_data_helper, inliner
 
-from numc.compiler.support.errors import NumcError
 from numc.frontends.onnx.large import Array, MappedFile, embedded, map_external, without_data
 from numc.frontends.onnx.order import put_in_order
 from numc.frontends.onnx.sparse import write_dense
 from numc.frontends.onnx.tensors import check_dtype, check_tensor, elements
+from numc.support.errors import NumcError
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 import onnx
 
-from numc.compiler.support.errors import NumcError
 from numc.frontends.onnx.conditions.apply import check
 from numc.frontends.onnx.read import origin, unsupported
 from numc.frontends.onnx.rewrites.axes import check_axes
@@ -18,6 +17,7 @@ from numc.frontends.onnx.rewrites.fits import misfit
 from numc.frontends.onnx.rewrites.node import Array, Node, RefusedError, UnknownRankError
 from numc.frontends.onnx.rewrites.reductions import without_elements
 from numc.frontends.onnx.rewrites.table import CONTROL, RULES, Rule, Rules
+from numc.support.errors import NumcError
 
 MAX_NODES = 200_000
 """The largest number of nodes, which loops that are unrolled could exceed."""

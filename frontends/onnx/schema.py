@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import onnx
 
-from numc.compiler.support.errors import did_you_mean
 from numc.frontends.onnx.tensors import NAMES, NUMBERS
+from numc.support.errors import did_you_mean
 
 _OPTION = onnx.defs.OpSchema.FormalParameterOption
 _FLAGS = (

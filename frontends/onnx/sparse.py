@@ -8,8 +8,8 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from numc.compiler.support.errors import NumcError, quoted
 from numc.frontends.onnx.tensors import check_tensor, elements
+from numc.support.errors import NumcError, quoted
 
 
 def write_dense(graph: onnx.GraphProto) -> None:

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-from numc.compiler.support.errors import did_you_mean
 from numc.frontends.onnx.read import label, origin, unsupported
 from numc.frontends.onnx.rewrites.table import RULES
 from numc.frontends.onnx.schema import fault, mistyped
+from numc.support.errors import did_you_mean
 
 _NO_NUMBERS = ("ImageDecoder", "Regex", "String")
 _NEED_NOT_BE = {

@@ -6,7 +6,7 @@ import math
 
 import onnx
 
-from numc.compiler.support.errors import NumcError
+from numc.support.errors import NumcError
 
 MAX_ELEMENTS = 2**31 - 1
 """The largest number of elements of a tensor, so that sizes and indices stay within 32 bits."""

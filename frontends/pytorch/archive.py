@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from numc.compiler.support.errors import NumcError
-from numc.compiler.support.json_values import parsed
+from numc.support.errors import NumcError
+from numc.support.json_values import parsed
 
 _MODEL = "models/model.json"
 _EXAMPLE_INPUTS = "data/sample_inputs/model.pt"

@@ -22,9 +22,9 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, InputSpec, OutputKind, TensorArgument
 from torch.fx.node import map_aggregate
 
-from numc.compiler.support.errors import NumcError
 from numc.frontends.fourier import of_half, transform
 from numc.frontends.pytorch.graph import IN_PARTS, path_of, source_of
+from numc.support.errors import NumcError
 
 aten, prims = torch.ops.aten, torch.ops.prims
 

@@ -14,7 +14,6 @@ from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras.fx_importer import ContextCache, FxImporter
 
-from numc.compiler.support.errors import quoted
 from numc.frontends.imported import ConversionError
 from numc.frontends.loops import to_calls
 from numc.frontends.lowering import conversion_errors, erase_checks, lower_apart, operations
@@ -22,6 +21,7 @@ from numc.frontends.pytorch.graph import Refusal, failed, refusal, values_of
 from numc.frontends.pytorch.narrow import in_wide
 from numc.frontends.pytorch.size_numbers import name_operators
 from numc.frontends.words import CONTRADICTION, NO_CONVERSION, with_operands
+from numc.support.errors import quoted
 
 TO_BACKEND_CONTRACT = (
     "func.func(torch-match-quantized-custom-ops),torchdynamo-export-to-torch-backend-pipeline{extra-library=}"

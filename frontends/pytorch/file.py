@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from numc.compiler.support.errors import NumcError
 from numc.frontends import process
 from numc.frontends.imported import Imported, from_message
+from numc.support.errors import NumcError
 
 
 def load(path: str | os.PathLike[str]) -> Imported:

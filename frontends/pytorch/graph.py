@@ -16,7 +16,7 @@ from torch import fx
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
-from numc.compiler.arithmetic.policy.layer import SWAPPED
+from numc.arithmetic.policy.layer import SWAPPED
 from numc.frontends.pytorch.narrow import NARROW_DTYPES
 from numc.frontends.pytorch.operators import grouped_mm
 from numc.frontends.pytorch.places import place_in

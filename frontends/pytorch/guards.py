@@ -18,8 +18,8 @@ from torch.utils._sympy.interp import sympy_interp
 from torch_mlir import ir
 from torch_mlir.dialects import arith, cf, math, tensor
 
-from numc.compiler.support.errors import shortened
 from numc.frontends.imported import ConversionError
+from numc.support.errors import shortened
 
 Place = tuple[int, int]
 """The number of an argument and a dimension of it."""

@@ -29,7 +29,6 @@ from torch.export.graph_signature import InputKind, InputSpec, OutputKind
 from torch.export.pt2_archive._package import load_pt2
 from torch.utils import _pytree as pytree
 
-from numc.compiler.support.errors import NumcError
 from numc.frontends import process
 from numc.frontends.imported import Argument, ConversionError, Imported, to_message
 from numc.frontends.lowering import one_line, prepare
@@ -54,6 +53,7 @@ from numc.frontends.pytorch.selections import by_places
 from numc.frontends.pytorch.strides import with_eager_strides
 from numc.frontends.words import together
 from numc.frontends.worker import Answer, Parts, Stage
+from numc.support.errors import NumcError
 
 MAX_SIZE = 2**31 - 1
 _QUANTISED = re.compile(r"torch\.ao\.nn\.(intrinsic\.)?quantized\b|torch\.ao\.nn\.sparse\.quantized\b")

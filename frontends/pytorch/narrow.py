@@ -18,8 +18,8 @@ from torch import fx
 from torch.fx.node import map_aggregate
 from torch.utils import _pytree as pytree
 
-from numc.compiler.arithmetic.dtypes import NARROW
-from numc.compiler.arithmetic.exact.rounding import round_real
+from numc.arithmetic.dtypes import NARROW
+from numc.arithmetic.exact.rounding import round_real
 
 aten, prims = torch.ops.aten, torch.ops.prims
 NARROW_DTYPES: Mapping[torch.dtype, str] = {getattr(torch, name): name for name in NARROW}

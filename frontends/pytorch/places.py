@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from numc.compiler.support.versions import own_folder
+from numc.support.versions import own_folder
 
 
 def _within(folder: str | Path) -> str:

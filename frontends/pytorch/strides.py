@@ -13,9 +13,9 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 
-from numc.compiler.support.errors import NumcError
 from numc.frontends.pytorch.graph import Refusal, listed, path_of, source_of
 from numc.frontends.pytorch.rewrites.views import order_of
+from numc.support.errors import NumcError
 
 aten = torch.ops.aten
 _READERS = frozenset(

@@ -19,15 +19,10 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch import config as functorch
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
-from numc.compiler.arithmetic.policy.load import arithmetic as choose
-from numc.compiler.arithmetic.policy.policy import Decision
-from numc.compiler.arithmetic.policy.presets import Arithmetic, Given
+from numc.arithmetic.policy.load import arithmetic as choose
+from numc.arithmetic.policy.policy import Decision
+from numc.arithmetic.policy.presets import Arithmetic, Given
 from numc.compiler.options import Options
-from numc.compiler.support.arguments import checked
-from numc.compiler.support.environment import in_default_environment
-from numc.compiler.support.errors import NumcError, quoted
-from numc.compiler.support.freed import give_back
-from numc.compiler.support.switches import disabled
 from numc.frontends.pytorch.graph import Refusal, listed, names_of
 from numc.frontends.pytorch.rewrites.embeddings import one_hot
 from numc.frontends.pytorch.rewrites.losses import multilabel_margin_loss_forward
@@ -44,6 +39,11 @@ from numc.frontends.training.recompute import recompute
 from numc.frontends.training.regions import Counters, Region, compiled
 from numc.frontends.training.roles import backward_roles, forward_roles
 from numc.frontends.training.saved import SWITCH, Kept, Saved
+from numc.support.arguments import checked
+from numc.support.environment import in_default_environment
+from numc.support.errors import NumcError, quoted
+from numc.support.freed import give_back
+from numc.support.switches import disabled
 
 if TYPE_CHECKING:
     from numc.compiler.policy_table import PolicyTable

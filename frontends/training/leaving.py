@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch._dynamo import convert_frame, utils
 
-from numc.compiler.support.errors import NumcError, shortened
+from numc.support.errors import NumcError, shortened
 
 _HERE = __name__.rpartition(".")[0]
 # What torch skips in each run, because there is nothing in it that it would compile.

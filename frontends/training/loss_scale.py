@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from numc.compiler.support.arguments import checked, checked_integer
-from numc.compiler.support.errors import NumcError, shown
+from numc.support.arguments import checked, checked_integer
+from numc.support.errors import NumcError, shown
 
 _LARGEST = 2**63 - 1
 

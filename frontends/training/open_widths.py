@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from numc.compiler.support.errors import NumcError, did_you_mean, quoted
 from numc.runtime.abi import WidthRange
 from numc.runtime.program import Program
 from numc.runtime.widths import layers_like
+from numc.support.errors import NumcError, did_you_mean, quoted
 
 
 @dataclass

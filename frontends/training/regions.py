@@ -15,11 +15,10 @@ from torch import fx
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, guard_or_false
 from torch.fx.passes.split_module import split_module
 
+from numc.arithmetic.policy.presets import Arithmetic
 from numc.compiler import compile as compiling
-from numc.compiler.arithmetic.policy.presets import Arithmetic
 from numc.compiler.options import Options
 from numc.compiler.statistics import counting
-from numc.compiler.support.errors import CompilerBug, NumcError
 from numc.frontends.imported import Argument, ConversionError, Imported, with_codes
 from numc.frontends.pytorch.graph import DTYPES, Refusal, path_of, refusal, source_of, values_of
 from numc.frontends.pytorch.narrow import widened
@@ -43,6 +42,7 @@ from numc.frontends.training.roles import by_name
 from numc.runtime.caller import orders_of
 from numc.runtime.container import Contents
 from numc.runtime.program import Program
+from numc.support.errors import CompilerBug, NumcError
 
 aten = torch.ops.aten
 RUNS_IT = "torch runs it"

@@ -1,4 +1,4 @@
-"""The roles of the operations of a training graph: see ROLES in compiler/arithmetic/policy/layer.py."""
+"""The roles of the operations of a training graph: see ROLES in arithmetic/policy/layer.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 import torch
 from torch import fx
 
-from numc.compiler.arithmetic.policy.layer import SWAPPED
+from numc.arithmetic.policy.layer import SWAPPED
 from numc.frontends.pytorch.graph import CONTRACTIONS
 
 aten = torch.ops.aten

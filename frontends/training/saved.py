@@ -11,16 +11,16 @@ from typing import Any
 import torch
 from torch import fx
 
+from numc.arithmetic.policy.presets import Arithmetic
+from numc.arithmetic.stored import BITS, IN_BITS, along, groups_of, stored_dtype, stored_shape
 from numc.compiler import apart, cache
-from numc.compiler.arithmetic.policy.presets import Arithmetic
-from numc.compiler.arithmetic.stored import BITS, IN_BITS, along, groups_of, stored_dtype, stored_shape
 from numc.compiler.options import Options
-from numc.compiler.support.errors import NumcError, quoted
-from numc.compiler.support.json_values import parsed
-from numc.compiler.support.switches import disabled
 from numc.frontends.imported import Imported
 from numc.frontends.training.orders import inverse
 from numc.frontends.training.regions import Region
+from numc.support.errors import NumcError, quoted
+from numc.support.json_values import parsed
+from numc.support.switches import disabled
 
 SWITCH = "stored-codes"
 

@@ -16,8 +16,8 @@ from torch._dynamo.variables import optimizer
 from torch._functorch._aot_autograd import graph_compile
 from torch._logging._internal import trace_log
 
-from numc.compiler.support import collector
 from numc.frontends.training import leaving
+from numc.support import collector
 
 # Otherwise torch leaves recurrent networks out of its graphs.
 torch._dynamo.config.allow_rnn = True

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from torch_mlir import ir
 
-from numc.compiler.arithmetic.dtypes import NARROW_ELEMENTS
+from numc.arithmetic.dtypes import NARROW_ELEMENTS
 from numc.passes import linalg
 from numc.passes.buffers.loop_lookups import has_checks, lookups_of, take_out
 from numc.passes.buffers.lower_math import FUNCTIONS

@@ -14,7 +14,6 @@ from typing import Any
 
 from torch_mlir import ir
 
-from numc.compiler.support.errors import CompilerBug
 from numc.passes import linalg
 from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.isa.instruction_set import Exponential, InstructionSet
@@ -23,6 +22,7 @@ from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values import checked_functions as checked
 from numc.passes.kernels.values import math_functions as kernels
 from numc.passes.kernels.values.math_functions import Lanes
+from numc.support.errors import CompilerBug
 
 Kernel = Callable[..., Value]
 

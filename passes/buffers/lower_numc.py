@@ -16,10 +16,9 @@ from functools import partial
 
 from torch_mlir import ir
 
-from numc.compiler.arithmetic.dtypes import NARROW_ELEMENTS, Narrow
-from numc.compiler.arithmetic.formats import Conversion, Noise
-from numc.compiler.arithmetic.operators import Fma
-from numc.compiler.support.errors import NumcError
+from numc.arithmetic.dtypes import NARROW_ELEMENTS, Narrow
+from numc.arithmetic.formats import Conversion, Noise
+from numc.arithmetic.operators import Fma
 from numc.passes import linalg
 from numc.passes.dialect import conversion_of, fma_of, number_of, slot_of, slots_of
 from numc.passes.kernels.builder import Function
@@ -38,6 +37,7 @@ from numc.passes.kernels.values.random_bits import (
 )
 from numc.passes.kernels.values.rounding import emit_parts, emit_round
 from numc.passes.kernels.values.widths import run_time
+from numc.support.errors import NumcError
 
 STREAM, _WIDTH = "numc_stream", "numc_width_of"
 

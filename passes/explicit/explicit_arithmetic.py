@@ -18,15 +18,15 @@ from itertools import count
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
-from numc.compiler.arithmetic.formats import Conversion
-from numc.compiler.arithmetic.groups import GroupConversion
-from numc.compiler.arithmetic.policy.policy import Decision, Policy
-from numc.compiler.arithmetic.policy.table import rows
-from numc.compiler.support.errors import NumcError, quoted
+from numc.arithmetic.formats import Conversion
+from numc.arithmetic.groups import GroupConversion
+from numc.arithmetic.policy.policy import Decision, Policy
+from numc.arithmetic.policy.table import rows
 from numc.passes import facts, linalg
 from numc.passes.dialect import FmaOp, RoundOp, draws, rounded
 from numc.passes.explicit.layers_of import decide
 from numc.passes.explicit.width_slots import Slots
+from numc.support.errors import NumcError, quoted
 
 FP32 = "fp32"
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from torch_mlir import ir
 
-from numc.compiler.arithmetic.policy.layer import SWAPPED, Layer, kinds_of, role_of
-from numc.compiler.arithmetic.policy.policy import Decision, Policy
+from numc.arithmetic.policy.layer import SWAPPED, Layer, kinds_of, role_of
+from numc.arithmetic.policy.policy import Decision, Policy
 from numc.passes import facts, linalg
 
 

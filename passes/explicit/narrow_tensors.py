@@ -14,10 +14,10 @@ from functools import partial
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
-from numc.compiler.arithmetic.dtypes import NARROW_ELEMENTS, Narrow
-from numc.compiler.support.errors import NumcError
+from numc.arithmetic.dtypes import NARROW_ELEMENTS, Narrow
 from numc.passes import linalg
 from numc.passes.dialect import rounded
+from numc.support.errors import NumcError
 
 # Operations whose result is one of their operands, or its negative or its magnitude: it is in the format already.
 _EXACT = frozenset(

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
-from numc.compiler.arithmetic.formats import Conversion
-from numc.compiler.arithmetic.grammar import parse_conversion
-from numc.compiler.arithmetic.stored import (
+from numc.arithmetic.formats import Conversion
+from numc.arithmetic.grammar import parse_conversion
+from numc.arithmetic.stored import (
     BITS,
     IN_BITS,
     POSITIVE,
@@ -23,7 +23,6 @@ from numc.compiler.arithmetic.stored import (
     stored_dtype,
     stored_shape,
 )
-from numc.compiler.support.errors import CompilerBug
 from numc.passes import facts, linalg
 from numc.passes.explicit.group_codes import LEAST
 from numc.passes.explicit.inlined import inlined
@@ -34,6 +33,7 @@ from numc.passes.kernels.builder import Function
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.codes import emit_narrowed, emit_widened
 from numc.passes.kernels.values.rounding import emit_round
+from numc.support.errors import CompilerBug
 
 INPUTS, RESULTS = "numc.stored", "numc.stored_results"
 """Facts: of an argument of @main, the format that it is stored in; of the module, pairs of a result and its format."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from torch_mlir import ir
 
-from numc.compiler.arithmetic.formats import Open
-from numc.compiler.arithmetic.operators import Fma
-from numc.compiler.arithmetic.policy.layer import Layer
+from numc.arithmetic.formats import Open
+from numc.arithmetic.operators import Fma
+from numc.arithmetic.policy.layer import Layer
 from numc.passes import facts
 
 _SLOTS = "numc.widths"  # of the module

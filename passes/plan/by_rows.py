@@ -18,7 +18,6 @@ import math
 
 from torch_mlir import ir
 
-from numc.compiler.support.switches import disabled
 from numc.passes import linalg
 from numc.passes.buffers.rows import BATCHES
 from numc.passes.kernels.isa.instruction_set import InstructionSet
@@ -28,6 +27,7 @@ from numc.passes.plan.emit_kernels import operands_of
 from numc.passes.plan.loop_chains import chains_of_loops
 from numc.passes.plan.plan import AT_COMPILE_TIME, ONCE, PLAN
 from numc.passes.plan.region import Region, read_region
+from numc.support.switches import disabled
 
 # Bytes at least between the steps of a chain of batches.
 _LEAST_BETWEEN = 1 << 20

@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 
 from torch_mlir import ir
 
-from numc.compiler.support.errors import NumcError
-from numc.compiler.support.progress import tell
 from numc.passes import facts, linalg
 from numc.passes.buffers.dependences import NUMBER, PACKS, SEEN
 from numc.passes.buffers.loop_nest import element, in_memory
@@ -37,6 +35,8 @@ from numc.passes.plan.plan import BUILT, ONCE, PLAN, REGISTERS, TRANSPOSED_TILES
 from numc.passes.plan.region import Region, regions_of
 from numc.passes.plan.tiling import is_same_in_runs
 from numc.passes.plan.weights import EMPTY, PackedWeights, Packing, packing_of, read_only_arguments, weights_of
+from numc.support.errors import NumcError
+from numc.support.progress import tell
 
 CONTRACTIONS = "numc.contractions"
 FMAS = "numc.fmas"

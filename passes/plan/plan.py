@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from numc.compiler.arithmetic.operators import Fma
-from numc.compiler.support.errors import NumcError, did_you_mean
+from numc.arithmetic.operators import Fma
 from numc.passes.kernels.datapaths.groups import STEPS
 from numc.passes.kernels.datapaths.table import datapath_of
 from numc.passes.kernels.isa.instruction_set import InstructionSet, Tile
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.layout import has_codes
 from numc.passes.plan.contraction import Found
+from numc.support.errors import NumcError, did_you_mean
 
 #: The attributes of a region: what it computes, how, and the largest magnitudes of its operands where they are given.
 CONTRACTION, PLAN, CALIBRATION = "numc.contraction", "numc.plan", "numc.calibration"

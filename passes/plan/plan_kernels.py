@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 from torch_mlir import ir
 
-from numc.compiler.support.switches import disabled
 from numc.passes import facts, linalg
 from numc.passes.buffers.views import root
 from numc.passes.kernels.isa.instruction_set import InstructionSet
@@ -61,6 +60,7 @@ from numc.passes.plan.tiling import (
 )
 from numc.passes.plan.weights import packing_of, read_only_arguments, weights_of
 from numc.passes.tensors.skip_zeros import BY_PHASES, PHASE
+from numc.support.switches import disabled
 
 # Lanes are packed once for at least so many contractions, of at most so many rows each: with more rows, packing takes
 # little of the time, and the packed operand takes memory.

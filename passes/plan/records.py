@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 from torch_mlir import ir
 
-from numc.compiler.support.errors import NumcError, did_you_mean
 from numc.passes import facts
+from numc.support.errors import NumcError, did_you_mean
 
 Record = TypeVar("Record")
 

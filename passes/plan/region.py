@@ -6,7 +6,6 @@ from dataclasses import dataclass, fields
 
 from torch_mlir import ir
 
-from numc.compiler.support.errors import NumcError
 from numc.passes import facts, linalg
 from numc.passes.kernels.isa.instruction_set import InstructionSet
 from numc.passes.kernels.kernel import Kernel
@@ -15,6 +14,7 @@ from numc.passes.plan.contraction import Contraction, Found, described, exchange
 from numc.passes.plan.fusion import Elementwise, consumer, producer, text_of
 from numc.passes.plan.padding import Padded, padded
 from numc.passes.plan.plan import CALIBRATION, CONTRACTION, PADDED_PLANE, PLAN, TRANSPOSED_TILES, Plan, check
+from numc.support.errors import NumcError
 
 
 @dataclass(frozen=True)

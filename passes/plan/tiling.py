@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from torch_mlir import ir
 
-from numc.compiler.support.switches import disabled
 from numc.passes.kernels.datapaths.groups import STEPS, block_of_k
 from numc.passes.kernels.datapaths.guarded import splits
 from numc.passes.kernels.datapaths.matrix import multiplied
@@ -14,6 +13,7 @@ from numc.passes.kernels.isa.instruction_set import InstructionSet, Tile
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.plan.contraction import Found, Operand, size_of
 from numc.passes.plan.plan import takes_narrow
+from numc.support.switches import disabled
 
 # Up to this many steps of k, lanes are read where they are; beyond, adjacent reads of whole panels are worth a copy.
 # Planes are copies already, and their steps are straight code: more of them if a step is one FMA.

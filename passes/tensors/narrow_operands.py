@@ -17,8 +17,8 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
-from numc.compiler.arithmetic.dtypes import NARROW_ELEMENTS
-from numc.compiler.arithmetic.formats import FORMATS, Conversion
+from numc.arithmetic.dtypes import NARROW_ELEMENTS
+from numc.arithmetic.formats import FORMATS, Conversion
 from numc.passes import facts, linalg
 from numc.passes.dialect import EncodeOp, contracted
 from numc.passes.tensors.held import Held, of, write_narrow, writes

@@ -15,7 +15,7 @@ from math import prod
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
-from numc.compiler.arithmetic.operators import FP32, SOFTWARE_DATAPATHS, Fma
+from numc.arithmetic.operators import FP32, SOFTWARE_DATAPATHS, Fma
 from numc.passes import linalg
 from numc.passes.dialect import contracted
 

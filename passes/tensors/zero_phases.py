@@ -13,7 +13,7 @@ from itertools import product
 
 from torch_mlir import ir
 
-from numc.compiler.arithmetic.operators import SOFTWARE_DATAPATHS, Fma
+from numc.arithmetic.operators import SOFTWARE_DATAPATHS, Fma
 from numc.passes import linalg
 from numc.passes.dialect import contracted
 

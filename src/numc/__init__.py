@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from numc import onnx_backend as onnx_backend
     from numc import train as train
-    from numc.compiler.arithmetic import reference as reference
-    from numc.compiler.arithmetic.formats import FORMATS as formats  # noqa: F401, N811
-    from numc.compiler.arithmetic.kinds import GROUP_FORMATS as group_formats  # noqa: F401, N811
-    from numc.compiler.arithmetic.operators import FMAS as fmas  # noqa: F401, N811
-    from numc.compiler.arithmetic.policy.presets import PRESETS as presets  # noqa: F401, N811
+    from numc.arithmetic import reference as reference
+    from numc.arithmetic.formats import FORMATS as formats  # noqa: F401, N811
+    from numc.arithmetic.kinds import GROUP_FORMATS as group_formats  # noqa: F401, N811
+    from numc.arithmetic.operators import FMAS as fmas  # noqa: F401, N811
+    from numc.arithmetic.policy.presets import PRESETS as presets  # noqa: F401, N811
     from numc.compiler.arrays import fma as fma
     from numc.compiler.arrays import matmul as matmul
     from numc.compiler.arrays import round as round
@@ -26,27 +26,10 @@ if TYPE_CHECKING:
     from numc.compiler.pack import Packed as Packed
     from numc.compiler.pack import pack as pack
     from numc.compiler.pack import unpack as unpack
-    from numc.compiler.search.found import Search as Search
-    from numc.compiler.search.search import search as search
     from numc.compiler.statistics import Histogram as Histogram
     from numc.compiler.statistics import LayerStatistics as LayerStatistics
     from numc.compiler.statistics import Statistics as Statistics
     from numc.compiler.statistics import TensorStatistics as TensorStatistics
-    from numc.compiler.studies.bisect import bisect as bisect
-    from numc.compiler.studies.compare import compare as compare
-    from numc.compiler.studies.comparison import Comparison as Comparison
-    from numc.compiler.studies.cost import cost as cost
-    from numc.compiler.studies.diff import diff as diff
-    from numc.compiler.studies.explain import explain as explain
-    from numc.compiler.studies.language.tokens import token_windows as token_windows
-    from numc.compiler.studies.observe.collect import collect_stats as collect_stats
-    from numc.compiler.studies.observe.verify import verify as verify
-    from numc.compiler.studies.observe.verify_training import verify_training as verify_training
-    from numc.compiler.studies.profile.profile import Profile as Profile
-    from numc.compiler.studies.profile.record import profile as profile
-    from numc.compiler.studies.schedule.schedule import Schedule as Schedule
-    from numc.compiler.support.errors import CompilerBug as CompilerBug
-    from numc.compiler.support.errors import NumcError as NumcError
     from numc.frontends.training.backend import arithmetic as arithmetic
     from numc.frontends.training.backend import backend as backend
     from numc.frontends.training.backend import counters as counters
@@ -55,54 +38,71 @@ if TYPE_CHECKING:
     from numc.runtime.program import Program as Program
     from numc.runtime.program import load as load
     from numc.runtime.widths import WidthByRatio as WidthByRatio
+    from numc.studies.bisect import bisect as bisect
+    from numc.studies.compare import compare as compare
+    from numc.studies.comparison import Comparison as Comparison
+    from numc.studies.cost import cost as cost
+    from numc.studies.diff import diff as diff
+    from numc.studies.explain import explain as explain
+    from numc.studies.language.tokens import token_windows as token_windows
+    from numc.studies.observe.collect import collect_stats as collect_stats
+    from numc.studies.observe.verify import verify as verify
+    from numc.studies.observe.verify_training import verify_training as verify_training
+    from numc.studies.profile.profile import Profile as Profile
+    from numc.studies.profile.record import profile as profile
+    from numc.studies.schedule.schedule import Schedule as Schedule
+    from numc.studies.search.found import Search as Search
+    from numc.studies.search.search import search as search
+    from numc.support.errors import CompilerBug as CompilerBug
+    from numc.support.errors import NumcError as NumcError
 
     __version__: str
 
 # Public name -> the module that defines it and the name it has there; "" stands for the module itself.
 _PUBLIC = {
-    "Comparison": ("numc.compiler.studies.comparison", "Comparison"),
-    "CompilerBug": ("numc.compiler.support.errors", "CompilerBug"),
+    "Comparison": ("numc.studies.comparison", "Comparison"),
+    "CompilerBug": ("numc.support.errors", "CompilerBug"),
     "DynamicLossScale": ("numc.frontends.training.loss_scale", "DynamicLossScale"),
     "Histogram": ("numc.compiler.statistics", "Histogram"),
     "LayerStatistics": ("numc.compiler.statistics", "LayerStatistics"),
-    "NumcError": ("numc.compiler.support.errors", "NumcError"),
+    "NumcError": ("numc.support.errors", "NumcError"),
     "Packed": ("numc.compiler.pack", "Packed"),
-    "Profile": ("numc.compiler.studies.profile.profile", "Profile"),
+    "Profile": ("numc.studies.profile.profile", "Profile"),
     "Program": ("numc.runtime.program", "Program"),
-    "Schedule": ("numc.compiler.studies.schedule.schedule", "Schedule"),
-    "Search": ("numc.compiler.search.found", "Search"),
+    "Schedule": ("numc.studies.schedule.schedule", "Schedule"),
+    "Search": ("numc.studies.search.found", "Search"),
     "Statistics": ("numc.compiler.statistics", "Statistics"),
     "TensorStatistics": ("numc.compiler.statistics", "TensorStatistics"),
     "WidthByRatio": ("numc.runtime.widths", "WidthByRatio"),
     "arithmetic": ("numc.frontends.training.backend", "arithmetic"),
     "backend": ("numc.frontends.training.backend", "backend"),
-    "bisect": ("numc.compiler.studies.bisect", "bisect"),
-    "collect_stats": ("numc.compiler.studies.observe.collect", "collect_stats"),
-    "compare": ("numc.compiler.studies.compare", "compare"),
+    "bisect": ("numc.studies.bisect", "bisect"),
+    "collect_stats": ("numc.studies.observe.collect", "collect_stats"),
+    "compare": ("numc.studies.compare", "compare"),
     "compile": ("numc.compiler.compile", "compile"),
-    "cost": ("numc.compiler.studies.cost", "cost"),
+    "cost": ("numc.studies.cost", "cost"),
     "counters": ("numc.frontends.training.backend", "counters"),
-    "diff": ("numc.compiler.studies.diff", "diff"),
-    "explain": ("numc.compiler.studies.explain", "explain"),
+    "diff": ("numc.studies.diff", "diff"),
+    "explain": ("numc.studies.explain", "explain"),
     "fma": ("numc.compiler.arrays", "fma"),
-    "fmas": ("numc.compiler.arithmetic.operators", "FMAS"),
-    "formats": ("numc.compiler.arithmetic.formats", "FORMATS"),
-    "group_formats": ("numc.compiler.arithmetic.kinds", "GROUP_FORMATS"),
+    "fmas": ("numc.arithmetic.operators", "FMAS"),
+    "formats": ("numc.arithmetic.formats", "FORMATS"),
+    "group_formats": ("numc.arithmetic.kinds", "GROUP_FORMATS"),
     "load": ("numc.runtime.program", "load"),
     "lower": ("numc.compiler.lower", "lower"),
     "matmul": ("numc.compiler.arrays", "matmul"),
     "onnx_backend": ("numc.onnx_backend", ""),
     "pack": ("numc.compiler.pack", "pack"),
-    "presets": ("numc.compiler.arithmetic.policy.presets", "PRESETS"),
-    "profile": ("numc.compiler.studies.profile.record", "profile"),
-    "reference": ("numc.compiler.arithmetic.reference", ""),
+    "presets": ("numc.arithmetic.policy.presets", "PRESETS"),
+    "profile": ("numc.studies.profile.record", "profile"),
+    "reference": ("numc.arithmetic.reference", ""),
     "round": ("numc.compiler.arrays", "round"),
-    "search": ("numc.compiler.search.search", "search"),
-    "token_windows": ("numc.compiler.studies.language.tokens", "token_windows"),
+    "search": ("numc.studies.search.search", "search"),
+    "token_windows": ("numc.studies.language.tokens", "token_windows"),
     "train": ("numc.train", ""),
     "unpack": ("numc.compiler.pack", "unpack"),
-    "verify": ("numc.compiler.studies.observe.verify", "verify"),
-    "verify_training": ("numc.compiler.studies.observe.verify_training", "verify_training"),
+    "verify": ("numc.studies.observe.verify", "verify"),
+    "verify_training": ("numc.studies.observe.verify_training", "verify_training"),
     "widths": ("numc.frontends.training.open_widths", "widths"),
 }
 _NEED_MLIR = ("bisect", "compare", "cost", "explain", "lower", "search")
@@ -115,7 +115,7 @@ def _check_torch(name: str) -> None:
     from importlib.util import find_spec
 
     if find_spec("torch") is None:
-        from numc.compiler.support.errors import NumcError
+        from numc.support.errors import NumcError
 
         raise NumcError(f"numc.{name}: PyTorch is not installed: pip install torch")
 
@@ -132,7 +132,7 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and reports any o
         from importlib import import_module
 
         if name == "__version__":
-            from numc.compiler.support.versions import own_version
+            from numc.support.versions import own_version
 
             value: object = own_version()
         elif name in _PUBLIC:
@@ -140,7 +140,7 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and reports any o
             if name in _NEED_TORCH:
                 _check_torch(name)
             if name in (*_NEED_MLIR, *_NEED_TORCH):
-                from numc.compiler.support.versions import check_torch_mlir
+                from numc.support.versions import check_torch_mlir
 
                 check_torch_mlir()
             value = import_module(module)

@@ -12,7 +12,7 @@ def main() -> int:
     # Python has no object for a stream that the caller has closed, and the next file would take its number.
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
-    from numc.compiler.cli import main as run
+    from numc.cli import main as run
 
     return run()
 

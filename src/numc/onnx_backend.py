@@ -18,11 +18,11 @@ from onnx import helper, numpy_helper
 from onnx.backend import base
 
 from numc.compiler.compile import compile
-from numc.compiler.support.environment import in_default_environment
-from numc.compiler.support.errors import NumcError, quoted, shortened
 from numc.frontends.onnx.structure import structural_inputs
 from numc.runtime.program import Program
 from numc.runtime.tensors import as_array
+from numc.support.environment import in_default_environment
+from numc.support.errors import NumcError, quoted, shortened
 
 Array = npt.NDArray[Any]
 

@@ -10,9 +10,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from numc.compiler.arithmetic.formats import FORMATS, Conversion, Format
-from numc.compiler.arithmetic.grammar import parse_conversion
-from numc.compiler.support.errors import NumcError
+from numc.arithmetic.formats import FORMATS, Conversion, Format
+from numc.arithmetic.grammar import parse_conversion
+from numc.support.errors import NumcError
 from tiers import by_default
 
 # arithmetic.md section 2 and the standards it names: (name, emin, emax, largest, smallest positive)

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from numc.compiler.arithmetic.expressions import read_conversion, read_fma
-from numc.compiler.arithmetic.formats import FORMATS, ROUNDINGS, Conversion, Format
-from numc.compiler.arithmetic.grammar import parse_any_conversion, parse_conversion, parse_fma
-from numc.compiler.arithmetic.kinds import GROUP_FORMATS, GROUP_SYNTAX
-from numc.compiler.arithmetic.operators import ALIASES, FMAS, FP32, MAX_CHUNK, SOFTWARE_DATAPATHS, Fma, allowed_products
-from numc.compiler.support.errors import NumcError
+from numc.arithmetic.expressions import read_conversion, read_fma
+from numc.arithmetic.formats import FORMATS, ROUNDINGS, Conversion, Format
+from numc.arithmetic.grammar import parse_any_conversion, parse_conversion, parse_fma
+from numc.arithmetic.kinds import GROUP_FORMATS, GROUP_SYNTAX
+from numc.arithmetic.operators import ALIASES, FMAS, FP32, MAX_CHUNK, SOFTWARE_DATAPATHS, Fma, allowed_products
+from numc.support.errors import NumcError
 
 
 def test_names_mean_what_the_parser_reads():

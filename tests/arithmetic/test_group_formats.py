@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import numc
-from numc.compiler.arithmetic.formats import FORMATS, ROUNDINGS
-from numc.compiler.arithmetic.grammar import parse_any_conversion, parse_conversion, parse_fma, parse_group_conversion
-from numc.compiler.arithmetic.groups import GroupConversion
-from numc.compiler.arithmetic.kinds import GROUP_FORMATS, Bfp, Int, Mx
-from numc.compiler.support.errors import NumcError
+from numc.arithmetic.formats import FORMATS, ROUNDINGS
+from numc.arithmetic.grammar import parse_any_conversion, parse_conversion, parse_fma, parse_group_conversion
+from numc.arithmetic.groups import GroupConversion
+from numc.arithmetic.kinds import GROUP_FORMATS, Bfp, Int, Mx
+from numc.support.errors import NumcError
 
 FORMATS_WITH_GROUPS = st.one_of(
     st.builds(Bfp, st.integers(1, 10**6), st.integers(1, 8), st.integers(1, 23)),

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import numc
-from numc.compiler.arithmetic.formats import Open
-from numc.compiler.arithmetic.grammar import parse_any_conversion, parse_fma, parse_operand_conversion
-from numc.compiler.arithmetic.policy.load import load_policy
-from numc.compiler.support.errors import NumcError
+from numc.arithmetic.formats import Open
+from numc.arithmetic.grammar import parse_any_conversion, parse_fma, parse_operand_conversion
+from numc.arithmetic.policy.load import load_policy
+from numc.support.errors import NumcError
 
 
 @pytest.mark.parametrize(

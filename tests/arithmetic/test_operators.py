@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from numc.compiler.arithmetic.formats import FORMATS, Conversion
-from numc.compiler.arithmetic.grammar import parse_fma
-from numc.compiler.arithmetic.operators import ALIASES, BF16, BF16X2, BF16X3, FMAS, FP32, Fma, allowed_products
-from numc.compiler.support.errors import NumcError
+from numc.arithmetic.formats import FORMATS, Conversion
+from numc.arithmetic.grammar import parse_fma
+from numc.arithmetic.operators import ALIASES, BF16, BF16X2, BF16X3, FMAS, FP32, Fma, allowed_products
+from numc.support.errors import NumcError
 
 
 def test_chain_order_is_least_significant_first() -> None:

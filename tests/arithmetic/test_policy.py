@@ -12,20 +12,20 @@ from hypothesis import strategies as st
 
 import numc
 from arithmetic_vectorised import first_mismatch
+from numc.arithmetic import reference
+from numc.arithmetic.grammar import parse_fma
+from numc.arithmetic.operators import FMAS
+from numc.arithmetic.policy.layer import Layer, kinds_of
+from numc.arithmetic.policy.load import arithmetic, load_policy
+from numc.arithmetic.policy.policy import Policy, plain
+from numc.arithmetic.policy.presets import PRESETS
+from numc.arithmetic.policy.text import parse_policy
 from numc.compiler import compile as compiling
 from numc.compiler import pipeline
-from numc.compiler.arithmetic import reference
-from numc.compiler.arithmetic.grammar import parse_fma
-from numc.compiler.arithmetic.operators import FMAS
-from numc.compiler.arithmetic.policy.layer import Layer, kinds_of
-from numc.compiler.arithmetic.policy.load import arithmetic, load_policy
-from numc.compiler.arithmetic.policy.policy import Policy, plain
-from numc.compiler.arithmetic.policy.presets import PRESETS
-from numc.compiler.arithmetic.policy.text import parse_policy
 from numc.compiler.options import Options
-from numc.compiler.support.errors import CompilerBug, NumcError, ParseError
 from numc.frontends.imported import Argument, Imported
 from numc.frontends.load import load_file
+from numc.support.errors import CompilerBug, NumcError, ParseError
 
 CNN = Path(__file__).parents[2] / "examples" / "digits" / "cnn.onnx"
 MIXED = """\

@@ -15,7 +15,7 @@ import pytest
 from benchmarks import graphs
 from benchmarks.cases import OPERATORS
 from benchmarks.instructions import MATRIX, disassembled, machine_loop, product_loop
-from numc.compiler.arithmetic.grammar import parse_fma
+from numc.arithmetic.grammar import parse_fma
 from numc.compiler.targets import TARGETS
 from numc.frontends.load import load_file
 from targets_here import has_code_for_zen4

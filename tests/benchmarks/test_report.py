@@ -27,7 +27,7 @@ from benchmarks.report import (
     training,
 )
 from benchmarks.tables import Table, against, duration, markdown, number, pivot, short
-from numc.compiler.arithmetic.grammar import parse_fma
+from numc.arithmetic.grammar import parse_fma
 
 ROOT = Path(__file__).resolve().parents[2]
 

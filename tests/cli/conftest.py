@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from numc.compiler.cli import main
+from numc.cli import main
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mutations import NASTY
-from numc.compiler.cli import cli
+from numc.cli import cli
 
 BASES = [
     ["compile", "m.mlir", "--emit", "linalg"],

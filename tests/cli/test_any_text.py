@@ -11,20 +11,20 @@ from typing import Any
 import pytest
 
 from mutations import mutants
+from numc.arithmetic.grammar import MAX_LENGTH, parse_any_conversion, parse_fma
+from numc.arithmetic.policy.load import arithmetic, load_policy
+from numc.arithmetic.policy.text import parse_policy
+from numc.cli.commands.compare import split_list
+from numc.cli.commands.opt import split_passes
+from numc.cli.inputs import read_data, read_labels
+from numc.cli.source import parse_shapes, parse_values
 from numc.compiler import cache
-from numc.compiler.arithmetic.grammar import MAX_LENGTH, parse_any_conversion, parse_fma
-from numc.compiler.arithmetic.policy.load import arithmetic, load_policy
-from numc.compiler.arithmetic.policy.text import parse_policy
-from numc.compiler.cli.compare_command import split_list
-from numc.compiler.cli.inputs import read_data, read_labels
-from numc.compiler.cli.opt_command import split_passes
-from numc.compiler.cli.source import parse_shapes, parse_values
 from numc.compiler.options import Options
 from numc.compiler.statistics import Statistics, chosen, sampling
-from numc.compiler.studies.hardware.machine import load_machine
-from numc.compiler.studies.store import Store
-from numc.compiler.support.errors import NumcError, ParseError
-from numc.compiler.support.switches import switched_off
+from numc.studies.hardware.machine import load_machine
+from numc.studies.store import Store
+from numc.support.errors import NumcError, ParseError
+from numc.support.switches import switched_off
 
 POLICY = """format mine = e6m9
 fma x = fma(a=mine,acc=fp32)

@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 
 import numc
-from numc.compiler.arithmetic.formats import FORMATS
-from numc.compiler.arithmetic.kinds import GROUP_FORMATS
-from numc.compiler.arithmetic.operators import FMAS
-from numc.compiler.arithmetic.policy.presets import PRESETS
-from numc.compiler.cli import cli
+from numc.arithmetic.formats import FORMATS
+from numc.arithmetic.kinds import GROUP_FORMATS
+from numc.arithmetic.operators import FMAS
+from numc.arithmetic.policy.presets import PRESETS
+from numc.cli import cli
 from numc.compiler.pipeline import STAGES
-from numc.compiler.support.errors import CompilerBug
 from numc.compiler.targets import TARGETS
+from numc.support.errors import CompilerBug
 
 ROOT = str(Path(numc.__file__).parents[1])
 
@@ -171,7 +171,7 @@ def test_sigterm_cleans_up_and_exits_143(numc_run, folder, monkeypatch):
 
 def test_running_a_program_imports_no_compiler(folder):
     done = _python(
-        "from numc.compiler.cli import main\nstatus = main(sys.argv[1:])\n"
+        "from numc.cli import main\nstatus = main(sys.argv[1:])\n"
         "assert not {'torch_mlir', 'onnx', 'torch', 'lark', 'rich'} & {m.split('.')[0] for m in sys.modules}\n"
         "sys.exit(status)",
         *("run", folder / "mlp.numc", "--random-input", 0),
@@ -212,7 +212,7 @@ def test_a_terminal_gets_tables_that_shorten_nothing():
         "import os, pty\n"
         "pid, terminal = pty.fork()\n"
         "if pid == 0:\n"
-        "    from numc.compiler.cli import main\n"
+        "    from numc.cli import main\n"
         "    os.environ['COLUMNS'] = '80'\n"
         "    os._exit(main(['list', 'formats']))\n"
         "text = b''\n"

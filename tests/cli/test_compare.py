@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from numc.compiler.cli.compare_command import split_list
-from numc.compiler.studies import compare as module
-from numc.compiler.studies.comparison import Comparison
-from numc.compiler.support.errors import NumcError
+from numc.cli.commands.compare import split_list
+from numc.studies import compare as module
+from numc.studies.comparison import Comparison
+from numc.support.errors import NumcError
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 MLP, HELD = DIGITS / "mlp.onnx", DIGITS / "heldout.npz"
@@ -103,7 +103,7 @@ def test_an_interrupt_says_how_to_go_on(numc_run: Any, tmp_path: Path, monkeypat
 
 def test_fp32_that_disagrees_with_onnxruntime(numc_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("onnxruntime")
-    monkeypatch.setattr("numc.compiler.studies.results.AGREES", -1.0)
+    monkeypatch.setattr("numc.studies.results.AGREES", -1.0)
     done = numc_run(*GIVEN, "--fma", "fp32")
     assert done.status == 1
     assert done.err.endswith("numc: fp32 does not agree with onnxruntime: do not trust the rest\n")
@@ -186,7 +186,7 @@ def test_data_that_cannot_be_compared(numc_run: Any, tmp_path: Path, data: str, 
 
 
 def test_without_the_packages_of_a_report(numc_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("numc.compiler.studies.report.write.find_spec", lambda name: None)
+    monkeypatch.setattr("numc.studies.report.write.find_spec", lambda name: None)
     for option, package in (("--report", "jinja2"), ("--plots", "matplotlib")):
         done = numc_run(*GIVEN, option, "x")
         assert (done.status, done.error) == (

@@ -11,7 +11,7 @@ import pytest
 
 import numc
 from numc.compiler.pipeline import STAGES
-from numc.compiler.support import progress
+from numc.support import progress
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import numc
-from numc.compiler.cli import main
-from numc.compiler.studies import bisect as bisecting
+from numc.cli import main
+from numc.studies import bisect as bisecting
 from small_models import THREE, data
 
 MP = ("--fma", "mp", "--data", "x.npz")

@@ -10,7 +10,7 @@ from pathlib import Path
 import numc
 from numc.compiler.targets import TARGETS
 
-doctor = import_module("numc.compiler.cli.doctor_command")  # the package has the command under this name
+doctor = import_module("numc.cli.commands.doctor")  # the package has the command under this name
 ROOT = Path(__file__).parents[2]
 
 

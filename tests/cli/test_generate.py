@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from numc.compiler.support.errors import escaped
+from numc.support.errors import escaped
 
 
 def _written(folder: Path, **files: str) -> Path:
@@ -90,7 +90,7 @@ def test_options_that_are_refused(numc_run: Any, tmp_path: Path, monkeypatch: py
     _written(tmp_path / "bare", config__json="{}", model__safetensors="")
     found = util.find_spec
     monkeypatch.setattr(
-        "numc.compiler.studies.language.folder.find_spec", lambda name: None if name == "transformers" else found(name)
+        "numc.studies.language.folder.find_spec", lambda name: None if name == "transformers" else found(name)
     )
     missing = "needs transformers, which is not installed: pip install 'numc[torch]' transformers"
     assert numc_run("generate", "bare", "--prompt", "a").error == f"bare: {missing}"

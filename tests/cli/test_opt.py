@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from numc.compiler.cli import main
-from numc.compiler.cli.opt_command import split_passes
+from numc.cli import main
+from numc.cli.commands.opt import split_passes
 from numc.compiler.pipeline import STAGES
-from numc.compiler.support.errors import NumcError
+from numc.support.errors import NumcError
 
 
 @pytest.fixture(scope="module")

@@ -40,6 +40,6 @@ def test_the_table_the_page_and_errors(numc_run: Any, tmp_path: Path, monkeypatc
     ):
         done = numc_run("report", *arguments)
         assert (done.status, done.error) == (2, text)
-    monkeypatch.setattr("numc.compiler.studies.report.write.find_spec", lambda name: None)
+    monkeypatch.setattr("numc.studies.report.write.find_spec", lambda name: None)
     done = numc_run("report", "one", "-o", "run.html")
     assert done.error == "a report needs jinja2, which is not installed: pip install 'numc[report]'"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import numc
-from numc.compiler.studies.observe.verify import Report, Row
+from numc.studies.observe.verify import Report, Row
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 
@@ -166,7 +166,7 @@ def test_verify_counts_every_contraction(numc_run, folder):
 
 def test_verify_says_the_first_mismatch_and_exits_1(numc_run, folder, monkeypatch):
     report = Report((Row(0, "dense", "mp", 1, 9, 2),), "contraction 0: got 0x3f800000, want 0x3f800001")
-    monkeypatch.setattr("numc.compiler.studies.observe.verify.verify", lambda *_, **__: report)
+    monkeypatch.setattr("numc.studies.observe.verify.verify", lambda *_, **__: report)
     done = numc_run("verify", folder / "mlp.numc")
     assert done.status == 1
     assert done.out.splitlines()[-2:] == ["2 mismatches in 9 outputs checked", f"first mismatch: {report.first}"]

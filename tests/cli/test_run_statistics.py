@@ -13,7 +13,7 @@ import numc
 @pytest.fixture(scope="module")
 def counting(folder, tmp_path_factory):
     """matmul.mlir, compiled to count."""
-    from numc.compiler.cli import main
+    from numc.cli import main
 
     path = tmp_path_factory.mktemp("counting") / "counting.numc"
     assert main(["compile", str(folder / "matmul.mlir"), "--fma", "bf16_1_1", "--statistics", "-o", str(path)]) == 0

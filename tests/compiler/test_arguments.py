@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import numc
-from numc.compiler.support.errors import NumcError
 from numc.runtime.program import Program
+from numc.support.errors import NumcError
 
 MODEL = """
 func.func @main(%a: tensor<?x4xf32>, %b: tensor<4x3xf32>, %c: tensor<?x3xf32>) -> tensor<?x3xf32> {

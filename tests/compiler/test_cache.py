@@ -20,8 +20,8 @@ import numc
 from numc.compiler import cache, file_hashes
 from numc.compiler import compile as compiling
 from numc.compiler.options import Options
-from numc.compiler.support.files import copy_whole
 from numc.frontends.imported import Argument, Imported
+from numc.support.files import copy_whole
 
 MODEL = """
 func.func @main(%a: tensor<?x4xf32>, %b: tensor<4x3xf32>, %c: tensor<?x3xf32>) -> tensor<?x3xf32> {

@@ -7,10 +7,10 @@ import numpy.typing as npt
 import pytest
 
 import numc
-from numc.compiler.arithmetic.grammar import parse_fma
-from numc.compiler.arithmetic.reference.operators import grouped_dot, vector
-from numc.compiler.support.errors import NumcError
+from numc.arithmetic.grammar import parse_fma
+from numc.arithmetic.reference.operators import grouped_dot, vector
 from numc.frontends.imported import Argument, Imported
+from numc.support.errors import NumcError
 
 F32 = npt.NDArray[np.float32]
 TEXT = """

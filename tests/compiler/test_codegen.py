@@ -15,12 +15,12 @@ from numc.compiler import compile as compiling
 from numc.compiler import pipeline
 from numc.compiler.lower import module_of
 from numc.compiler.options import Options
-from numc.compiler.support.errors import CompilerBug
 from numc.frontends.imported import Imported
 from numc.passes import linalg
 from numc.passes.kernels.backend import linkage, objects, partition
 from numc.passes.llvm.packed_entry import ENTRY
 from numc.passes.plan.functions import kernels_of
+from numc.support.errors import CompilerBug
 from tiers import pairs
 
 CHAIN = "\n".join(

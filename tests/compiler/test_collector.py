@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from numc.compiler.support import collector
+from numc.support import collector
 
 
 @pytest.fixture(autouse=True)

@@ -17,8 +17,8 @@ import numc
 from environments import ENVIRONMENTS, data, environment, registers
 from numc.compiler.build import build
 from numc.compiler.options import Options
-from numc.compiler.support.environment import MARK, DefaultEnvironment, in_default_environment
 from numc.frontends.imported import Argument, Imported
+from numc.support.environment import MARK, DefaultEnvironment, in_default_environment
 
 SAMPLE = ("up", "ftz daz")
 RNG = np.random.default_rng(0)

@@ -9,10 +9,10 @@ import pytest
 
 import numc
 from numc.compiler import cache, file_hashes
-from numc.compiler.search.journal import NAME, Journal
-from numc.compiler.studies.profile import roofline
-from numc.compiler.studies.store import Store
-from numc.compiler.support.json_values import parsed
+from numc.studies.profile import roofline
+from numc.studies.search.journal import NAME, Journal
+from numc.studies.store import Store
+from numc.support.json_values import parsed
 
 NESTED = "[" * 100_000
 DEEP = "[" * 500 + "]" * 500

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from numc.compiler.arithmetic.kinds import GROUP_FORMATS, KINDS, Bfp, Int, Mx
+from numc.arithmetic.kinds import GROUP_FORMATS, KINDS, Bfp, Int, Mx
 from numc.passes.kernels.values.kinds import CODE
 
 ROOT = Path(__file__).resolve().parents[2]

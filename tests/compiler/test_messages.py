@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from numc.compiler.support.errors import CompilerBug, NumcError, ParseError, did_you_mean, quoted
+from numc.support.errors import CompilerBug, NumcError, ParseError, did_you_mean, quoted
 
 
 class Mute:

@@ -11,9 +11,9 @@ import pytest
 
 import arithmetic_vectorised as vectorised
 import numc
-from numc.compiler.arithmetic.formats import FORMATS
-from numc.compiler.arithmetic.grammar import parse_conversion
-from numc.compiler.arithmetic.kinds import GROUP_FORMATS
+from numc.arithmetic.formats import FORMATS
+from numc.arithmetic.grammar import parse_conversion
+from numc.arithmetic.kinds import GROUP_FORMATS
 
 
 def bits(packed: numc.Packed) -> str:

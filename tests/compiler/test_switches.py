@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from numc.compiler.support.errors import NumcError
-from numc.compiler.support.switches import disabled
+from numc.support.errors import NumcError
+from numc.support.switches import disabled
 
 
 def test_the_list_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import numc
-from numc.compiler.support import versions
-from numc.compiler.support.errors import NumcError
+from numc.support import versions
+from numc.support.errors import NumcError
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 

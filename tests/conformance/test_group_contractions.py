@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 import arithmetic_vectorised as vectorised
 import numc
-from numc.compiler.arithmetic import reference
-from numc.compiler.arithmetic.grammar import parse_fma
+from numc.arithmetic import reference
+from numc.arithmetic.grammar import parse_fma
 from numc.compiler.arrays import matmul
-from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import Argument, Imported
+from numc.support.errors import NumcError
 from targets_here import HERE, some_variants, variants
 from tiers import one_in, pairs
 

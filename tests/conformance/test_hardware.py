@@ -157,7 +157,7 @@ def test_amx_bf16_keeps_the_sign_of_zeros(depth: int) -> None:
 @pytest.mark.skipif("amx_bf16" not in cpu_features() or not request_amx(), reason="this processor has no AMX-BF16")
 def test_tdpbf16ps() -> None:
     """One tile product: C (16 x 16) += A (16 x 32) B (32 x 16)."""
-    from numc.compiler.support.errors import CompilerBug
+    from numc.support.errors import CompilerBug
 
     a, b, c = (reference.samples(n, s) for n, s in ((512, 1), (512, 2), (256, 3)))
     a, b = reference.round(a, "bf16").reshape(16, 32), reference.round(b, "bf16").reshape(32, 16)

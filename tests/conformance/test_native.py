@@ -11,7 +11,7 @@ import pytest
 
 import arithmetic_vectorised as reference
 import numc
-from numc.compiler.arithmetic.operators import FMAS
+from numc.arithmetic.operators import FMAS
 from numc.compiler.arrays import matmul
 from numc.frontends.imported import Imported
 from targets_here import HERE, some_variants, variants

@@ -11,10 +11,10 @@ import pytest
 
 import arithmetic_vectorised as vectorised
 import numc
-from numc.compiler.arithmetic.grammar import parse_fma
+from numc.arithmetic.grammar import parse_fma
 from numc.compiler.arrays import matmul
-from numc.compiler.support.errors import NumcError
 from numc.runtime.program import Program
+from numc.support.errors import NumcError
 from targets_here import HERE
 
 F32 = npt.NDArray[np.float32]

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import numc
-from numc.compiler.arithmetic import reference
-from numc.compiler.arithmetic.codes import encode
-from numc.compiler.arithmetic.grammar import parse_conversion
-from numc.compiler.support.errors import NumcError
+from numc.arithmetic import reference
+from numc.arithmetic.codes import encode
+from numc.arithmetic.grammar import parse_conversion
+from numc.support.errors import NumcError
 
 NAN, INF = math.nan, math.inf
 

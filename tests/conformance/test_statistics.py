@@ -21,19 +21,19 @@ from onnx import numpy_helper
 
 import arithmetic_vectorised as vectorised
 import numc
-from numc.compiler.arithmetic.exact.rounding import rounder
-from numc.compiler.arithmetic.exact.value import POINT, PRODUCT_POINT, Value, bits_of, exact_sum, from_bits
-from numc.compiler.arithmetic.grammar import parse_conversion, parse_fma
-from numc.compiler.arithmetic.operators import Fma
-from numc.compiler.arithmetic.reference import Draws, dot
-from numc.compiler.arithmetic.reference.datapaths import f32_fma, f32_mul
-from numc.compiler.arithmetic.reference.operators import _operands
-from numc.compiler.studies.observe.collect import Collector, sampled_steps
-from numc.compiler.studies.observe.tensor_counts import tensor_statistics
-from numc.compiler.support.errors import NumcError
+from numc.arithmetic.exact.rounding import rounder
+from numc.arithmetic.exact.value import POINT, PRODUCT_POINT, Value, bits_of, exact_sum, from_bits
+from numc.arithmetic.grammar import parse_conversion, parse_fma
+from numc.arithmetic.operators import Fma
+from numc.arithmetic.reference import Draws, dot
+from numc.arithmetic.reference.datapaths import f32_fma, f32_mul
+from numc.arithmetic.reference.operators import _operands
 from numc.frontends.imported import Imported
 from numc.passes.kernels.abi import TASK_CONTEXT
 from numc.runtime.program import Program
+from numc.studies.observe.collect import Collector, sampled_steps
+from numc.studies.observe.tensor_counts import tensor_statistics
+from numc.support.errors import NumcError
 from targets_here import HERE
 from tiers import by_default, one_in, pairs
 

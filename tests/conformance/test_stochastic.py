@@ -11,15 +11,15 @@ import pytest
 
 import arithmetic_vectorised as vectorised
 import numc
-from numc.compiler.arithmetic import reference
-from numc.compiler.arithmetic.grammar import parse_fma
-from numc.compiler.arithmetic.reference.group_operators import PARTS, Source
-from numc.compiler.arithmetic.reference.operators import grouped_dot, vector
+from numc.arithmetic import reference
+from numc.arithmetic.grammar import parse_fma
+from numc.arithmetic.reference.group_operators import PARTS, Source
+from numc.arithmetic.reference.operators import grouped_dot, vector
 from numc.compiler.arrays import matmul
-from numc.compiler.studies.observe.verify import verify
-from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import Argument, Imported
 from numc.runtime.program import Program
+from numc.studies.observe.verify import verify
+from numc.support.errors import NumcError
 from targets_here import HERE, some_variants
 from tiers import by_default, one_in, pairs
 

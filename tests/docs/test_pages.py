@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from numc.compiler.support.switches import SWITCHES
+from numc.support.switches import SWITCHES
 
 ROOT = Path(__file__).resolve().parents[2]
 # Pages with blocks that are files of a changed copy of the sources have a test of their own.
@@ -92,7 +92,7 @@ def session(tmp_path, monkeypatch):
     tools = tmp_path / "bin"
     tools.mkdir()
     for name, line in (
-        ("numc", "-c 'import sys; from numc.compiler.cli import main; sys.exit(main())' \"$@\""),
+        ("numc", "-c 'import sys; from numc.cli import main; sys.exit(main())' \"$@\""),
         ("python", '"$@"'),
     ):
         (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {line}\n')

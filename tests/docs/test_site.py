@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 import numc
-from numc.compiler.cli import cli
+from numc.cli import cli
 from numc.compiler.pipeline import STAGES
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,8 +14,8 @@ from onnx import TensorProto, helper
 from torch import nn
 
 import numc
-from numc.compiler.support.errors import NumcError
 from numc.runtime.program import Program
+from numc.support.errors import NumcError
 
 Feeds = dict[str, npt.NDArray[np.float32]]
 

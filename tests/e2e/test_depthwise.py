@@ -9,7 +9,7 @@ import torch
 
 import arithmetic_vectorised as reference
 import numc
-from numc.compiler.arithmetic.grammar import parse_fma
+from numc.arithmetic.grammar import parse_fma
 from numc.frontends.imported import Imported
 from numc.frontends.pytorch.load import load
 from targets_here import variants

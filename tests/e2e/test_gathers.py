@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import numc
-from numc.compiler.support.errors import NumcError
+from numc.support.errors import NumcError
 from tiers import by_default
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 import numc
-from numc.compiler.support.errors import NumcError
 from numc.runtime.program import Program
+from numc.support.errors import NumcError
 
 Array = npt.NDArray[np.float32]
 

@@ -11,9 +11,9 @@ import pytest
 import numc
 from numc.compiler.build import build
 from numc.compiler.options import Options
-from numc.compiler.support.switches import SWITCHES
 from numc.frontends.imported import Argument, Imported
 from numc.frontends.load import load_file
+from numc.support.switches import SWITCHES
 from tiers import one_in, pairs
 
 ROOT = Path(__file__).resolve().parents[2] / "examples"

@@ -12,16 +12,16 @@ import pytest
 
 import light_models
 import numc
+from numc.arithmetic.operators import FMAS
+from numc.arithmetic.policy.policy import plain
 from numc.compiler import pipeline
-from numc.compiler.arithmetic.operators import FMAS
-from numc.compiler.arithmetic.policy.policy import plain
 from numc.compiler.build import build
 from numc.compiler.options import Options
-from numc.compiler.support.errors import CompilerBug
 from numc.compiler.targets import TARGETS
 from numc.frontends.imported import Imported
 from numc.frontends.load import load_file
 from numc.frontends.parse import parse_module
+from numc.support.errors import CompilerBug
 from tiers import by_default, one_in, pairs
 
 ROOT = Path(__file__).resolve().parents[2] / "examples"

@@ -12,9 +12,9 @@ import torch
 from torch import nn
 
 import numc
-from numc.compiler.studies.observe.verify import verify
-from numc.compiler.support.errors import NumcError
 from numc.runtime import Program
+from numc.studies.observe.verify import verify
+from numc.support.errors import NumcError
 from targets_here import runnable
 from tiers import by_default, one_in, pairs
 

@@ -9,13 +9,13 @@ import pytest
 import torch
 
 import numc
-from numc.compiler.arithmetic.grammar import parse_fma
+from numc.arithmetic.grammar import parse_fma
 from numc.compiler.build import build
 from numc.compiler.lower import lowered
 from numc.compiler.options import Options
-from numc.compiler.studies.observe.verify import verify
 from numc.frontends.imported import Argument, Imported
 from numc.runtime import Contents, Program, read_program, write_program
+from numc.studies.observe.verify import verify
 from targets_here import runnable
 from tiers import by_default, one_in, pairs
 

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 import numc
-from numc.compiler.support.errors import NumcError
 from numc.runtime.program import Program
+from numc.support.errors import NumcError
 
 Arrays = list[npt.NDArray[np.float32]]
 

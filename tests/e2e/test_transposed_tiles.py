@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 import numc
-from numc.compiler.studies.observe.layer_outputs import layer_outputs
 from numc.runtime.program import Program
+from numc.studies.observe.layer_outputs import layer_outputs
 from targets_here import runnable
 from tiers import pairs
 

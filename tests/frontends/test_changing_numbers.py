@@ -12,8 +12,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import numc  # noqa: E402
-from numc.compiler.support.errors import NumcError  # noqa: E402
 from numc.frontends.training import ahead  # noqa: E402
+from numc.support.errors import NumcError  # noqa: E402
 
 X = torch.ones(3)
 

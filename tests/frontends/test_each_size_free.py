@@ -16,8 +16,8 @@ import torch.nn.functional as F  # noqa: E402, N812
 from torch.export import Dim  # noqa: E402
 
 import numc  # noqa: E402
-from numc.compiler.support.errors import FAULT  # noqa: E402
 from numc.frontends.words import FOREIGN  # noqa: E402
+from numc.support.errors import FAULT  # noqa: E402
 from tests.conformance.test_onnx_backend import KNOWN  # noqa: E402
 from tests.frontends.test_torch_cases import CASES, Calls, check, made, sizes_of  # noqa: E402
 from tests.shared import free_sizes, odd_nodes  # noqa: E402

@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn import functional
 
 import numc
-from numc.compiler.support.errors import NumcError
+from numc.support.errors import NumcError
 from torch_modules import Calls
 
 Array = npt.NDArray[Any]

@@ -16,13 +16,13 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.external_data_helper import set_external_data
 
 import numc
-from numc.compiler.support.errors import NumcError
 from numc.frontends import mlir as mlir_frontend
 from numc.frontends import process
 from numc.frontends.imported import Argument, Imported
 from numc.frontends.onnx import load as frontend
 from numc.frontends.onnx.diagnose import explain
 from numc.frontends.onnx.prepare import prepare
+from numc.support.errors import NumcError
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "examples" / "digits"

@@ -7,10 +7,10 @@ import onnx
 import pytest
 from onnx import parser
 
-from numc.compiler.support.errors import NumcError
 from numc.frontends.onnx import prepare
 from numc.frontends.onnx.budget import Budget
 from numc.frontends.onnx.fold import fold
+from numc.support.errors import NumcError
 
 MIB = 1 << 20
 HEADER = '<ir_version: 8, opset_import: ["": 18]>'

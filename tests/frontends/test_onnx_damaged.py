@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from numc.compiler.support.errors import NumcError
 from numc.frontends.onnx import load as frontend
 from numc.frontends.onnx import prepare, read
+from numc.support.errors import NumcError
 
 MLP = (Path(__file__).resolve().parents[2] / "examples" / "digits" / "mlp.onnx").read_bytes()
 # Most bytes are weights, where any value is good: aim at the structure at both ends, too.

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 import numc
-from numc.compiler.support.errors import NumcError
-from numc.compiler.support.files import read_bytes
 from numc.frontends.onnx import large, prepare, read, worker
+from numc.support.errors import NumcError
+from numc.support.files import read_bytes
 
 RNG = np.random.default_rng(7)
 WEIGHT = RNG.standard_normal((160, 120)).astype(np.float32)  # 76,800 bytes

@@ -14,7 +14,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import numc
-from numc.compiler.support.errors import NumcError
+from numc.support.errors import NumcError
 
 Array = npt.NDArray[Any]
 NUMBERS = {

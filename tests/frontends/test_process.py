@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from numc.compiler.support.errors import CompilerBug, NumcError
 from numc.frontends import process
+from numc.support.errors import CompilerBug, NumcError
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = str(ROOT / "tests" / "shared")

@@ -17,9 +17,9 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from numc.compiler.support.errors import NumcError  # noqa: E402
 from numc.frontends.load import load_file  # noqa: E402
 from numc.frontends.pytorch import archive, load  # noqa: E402
+from numc.support.errors import NumcError  # noqa: E402
 
 Edit = Callable[[dict[str, bytes]], None]
 MODEL, WEIGHTS, CONSTANTS, EXAMPLES = (

@@ -14,10 +14,10 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import numc  # noqa: E402
-from numc.compiler.support.errors import NumcError  # noqa: E402
 from numc.frontends.imported import Argument  # noqa: E402
 from numc.frontends.pytorch import load as frontend  # noqa: E402
 from numc.runtime.tensors import to_array  # noqa: E402
+from numc.support.errors import NumcError  # noqa: E402
 from torch_modules import Calls  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]

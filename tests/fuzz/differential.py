@@ -12,9 +12,9 @@ import onnx
 
 import numc
 from fuzz.graphs import Graph, feeds_of, random_graph
-from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import ConversionError, Imported
 from numc.frontends.onnx import convert, prepare
+from numc.support.errors import NumcError
 
 Arrays = Mapping[str, np.ndarray]
 OPERATORS = ("mp", "bf16_2_2", "fmac(e6m9)", "fmac(bf16,chunk=5)", "bfp(5,2,4)", "mxfp8", "int8", "mac(bf16:sr8)")

@@ -11,7 +11,7 @@ import numpy as np
 import numc
 from environments import ENVIRONMENTS, data, environment
 from fuzz.differential import Finding
-from numc.compiler.support.errors import NumcError
+from numc.support.errors import NumcError
 
 FORMATS = (
     *(

@@ -16,7 +16,7 @@ import numpy as np
 
 import numc
 from fuzz.differential import Finding, compare
-from numc.compiler.support.errors import NumcError
+from numc.support.errors import NumcError
 
 Step = Callable[[Any], Any]
 Shape = tuple[int, ...]

@@ -19,7 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import numc
 from fuzz.differential import Finding, by_onnxruntime, compare
-from numc.compiler.support.errors import NumcError
+from numc.support.errors import NumcError
 
 Arrays = dict[str, np.ndarray]
 

@@ -15,8 +15,8 @@ import onnx
 import numc
 from fuzz.differential import Finding, by_onnxruntime, imported
 from fuzz.graphs import feeds_of, random_graph
-from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import ConversionError
+from numc.support.errors import NumcError
 
 BITS = (0x7FC00000, 0x7F800000, 0xFF800000, 0x80000000, 0x00000000, 0x00000001, 0x80000001, 0x007FFFFF, 0x00800000,
         0x7F7FFFFF, 0xFF7FFFFF, 0x3F800000, 0xBF800000, 0x4B000001, 0x5F000000, 0xDF000000)  # fmt: skip

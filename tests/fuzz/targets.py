@@ -32,14 +32,14 @@ from fuzz.modules import check_module
 from fuzz.mutants import damaged, edits_of_bytes, edits_of_text, rewritten
 from fuzz.run_time import products, values
 from fuzz.special import special
-from numc.compiler.arithmetic import grammar
-from numc.compiler.arithmetic.formats import FORMATS
-from numc.compiler.arithmetic.operators import FMAS
-from numc.compiler.arithmetic.policy.layer import Layer
-from numc.compiler.arithmetic.policy.text import parse_policy
-from numc.compiler.studies.ddmin import ddmin
-from numc.compiler.support.errors import NumcError, ParseError
+from numc.arithmetic import grammar
+from numc.arithmetic.formats import FORMATS
+from numc.arithmetic.operators import FMAS
+from numc.arithmetic.policy.layer import Layer
+from numc.arithmetic.policy.text import parse_policy
 from numc.runtime.library import ErrorText, library
+from numc.studies.ddmin import ddmin
+from numc.support.errors import NumcError, ParseError
 
 ROOT = Path(__file__).resolve().parents[2]
 LONGEST_MESSAGE = 2000
@@ -362,7 +362,7 @@ def _working_folder() -> Path:
 
 def command_lines(number: int) -> str:
     """Command lines of real and made-up words: exit status 0, 1 with a reason, or 2."""
-    from numc.compiler.cli import main
+    from numc.cli import main
 
     rng = random.Random(f"commands {number}")
     words = [rng.choice(_COMMANDS)]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import arithmetic_vectorised as reference
-from numc.compiler.arithmetic.grammar import parse_fma
+from numc.arithmetic.grammar import parse_fma
 from numc.compiler.compile import compile
 from numc.compiler.targets import TARGETS
 from numc.frontends.imported import Imported

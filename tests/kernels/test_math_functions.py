@@ -17,10 +17,10 @@ from torch_mlir.passmanager import PassManager
 
 from math_harness import V3_ONLY, V4, WITH_CHECKS, Compiled, apply, loop_text, with_checks
 from math_oracle import UNARY, largest_error, ulp_errors
-from numc.compiler.support.errors import CompilerBug
 from numc.passes.buffers.lower_math import FUNCTIONS, lower_math
 from numc.passes.kernels.values import math_tables
 from numc.runtime.library import cpu_features
+from numc.support.errors import CompilerBug
 
 INF, NAN = np.inf, np.nan
 # The bound of each function in docs/math-functions.md.

@@ -19,13 +19,13 @@ from numc.compiler.arrays import matmul
 from numc.compiler.build import build
 from numc.compiler.lower import lower
 from numc.compiler.options import Options
-from numc.compiler.studies.observe.operands import Operands
-from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import Imported
 from numc.frontends.load import load_file
 from numc.frontends.pytorch.load import load
 from numc.runtime.container import Contents
 from numc.runtime.program import Program
+from numc.studies.observe.operands import Operands
+from numc.support.errors import NumcError
 from targets_here import runnable
 from tiers import one_in
 

@@ -13,17 +13,17 @@ import pytest
 from torch_mlir import ir
 
 import numc
+from numc.arithmetic.policy.load import load_policy
+from numc.cli import main
+from numc.cli.commands.opt import lowered
 from numc.compiler import pipeline
-from numc.compiler.arithmetic.policy.load import load_policy
 from numc.compiler.build import build
-from numc.compiler.cli import main
-from numc.compiler.cli.opt_command import lowered
 from numc.compiler.lower import module_of
 from numc.compiler.options import Options
 from numc.compiler.pipeline import STAGES, Pass, State
-from numc.compiler.support.errors import CompilerBug
 from numc.frontends.imported import Imported
 from numc.frontends.load import load_file
+from numc.support.errors import CompilerBug
 from tiers import by_default
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from numc.compiler.arithmetic.grammar import parse_any_conversion
-from numc.compiler.arithmetic.stored import BITS, along
+from numc.arithmetic.grammar import parse_any_conversion
+from numc.arithmetic.stored import BITS, along
 from numc.compiler.compile import contents
 from numc.compiler.lower import lowered
 from numc.compiler.options import Options

@@ -11,11 +11,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import runtime_programs as programs  # noqa: E402
-from numc.compiler.support.errors import NumcError  # noqa: E402
 from numc.runtime import Abi, Input, Program, TensorSpec  # noqa: E402
 from numc.runtime.abi import DTYPES  # noqa: E402
 from numc.runtime.caller import orders_of  # noqa: E402
 from numc.runtime.tensors import array_dtype, bits_dtype  # noqa: E402
+from numc.support.errors import NumcError  # noqa: E402
 
 X = torch.arange(24.0).reshape(6, 4)
 WANT = X + torch.arange(4.0)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import runtime_programs as programs
-from numc.compiler.support.errors import NumcError
 from numc.runtime import Program, load, read_program
 from numc.runtime.library import ErrorText, Tensor, library
+from numc.support.errors import NumcError
 
 X = np.zeros((1, 4), np.float32)
 SUM = np.array([[0, 1, 2, 3]], np.float32)

@@ -12,8 +12,8 @@ import pytest
 
 import runtime_programs as programs
 from fuzz import workers
-from numc.compiler.support.errors import NumcError
 from numc.runtime import Program
+from numc.support.errors import NumcError
 
 ROOT = Path(__file__).resolve().parents[2]
 FOUND = " (found by NUMC_CHECK)"

@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import runtime_programs as programs
-from numc.compiler.support.errors import CompilerBug, NumcError, escaped
 from numc.runtime import (
     Contents,
     Input,
@@ -31,6 +30,7 @@ from numc.runtime import (
 )
 from numc.runtime.abi import Abi, encode_abi
 from numc.runtime.library import ErrorText, library
+from numc.support.errors import CompilerBug, NumcError, escaped
 
 
 @pytest.fixture(scope="module", params=[programs.add, programs.add_packed], ids=lambda made: made.__name__)
@@ -315,7 +315,7 @@ def test_full_disk_keeps_the_old_file(tmp_path):
     script = f"""
 import resource, signal, sys
 import numpy as np
-from numc.compiler.support.errors import NumcError
+from numc.support.errors import NumcError
 from numc.runtime import Abi, Contents, Weight, write_program
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))

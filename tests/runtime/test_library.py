@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from numc.compiler.support.errors import NumcError
 from numc.runtime import cpu_features, default_threads, feature_names, include_folder, library_folder, request_amx
 from numc.runtime.library import find_library, library
+from numc.support.errors import NumcError
 
 # Where /proc/cpuinfo has another name.
 KERNEL_NAMES = {

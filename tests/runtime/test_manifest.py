@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 import runtime_programs as programs
-from numc.compiler.arithmetic.policy.table import COLUMNS
-from numc.compiler.cli import main
-from numc.compiler.support.errors import NumcError
+from numc.arithmetic.policy.table import COLUMNS
+from numc.cli import main
 from numc.passes.buffers.mark_parts import Part
 from numc.passes.explicit.fmas import FmaRow
 from numc.passes.kernels.packing.layout import Layout
@@ -20,6 +19,7 @@ from numc.passes.kernels.tasks.plane import Plane
 from numc.passes.plan.emit_kernels import ContractionRow
 from numc.runtime import load, read_program, write_program
 from numc.runtime.manifest import SCHEMA, decode_manifest
+from numc.support.errors import NumcError
 
 LAYOUT = dict(dataclasses.asdict(Layout("rows", 8, 4, 1, 256)))
 PLANE = dict(dataclasses.asdict(Plane((3, 3), (1, 1), (1, 1), (1, 1), ((1, 1),), (0,))))

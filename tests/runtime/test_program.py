@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import runtime_programs as programs
-from numc.compiler.support.errors import NumcError
 from numc.runtime import Program, TensorSpec, load, trim
 from numc.runtime.library import library
+from numc.support.errors import NumcError
 
 BIAS = np.arange(4, dtype=np.float32)
 

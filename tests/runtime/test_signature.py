@@ -12,11 +12,11 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 
 import runtime_programs as programs
-from numc.compiler.cli import main
-from numc.compiler.support.errors import NumcError
+from numc.cli import main
 from numc.runtime import Program, load, read_program
 from numc.runtime import program as running
 from numc.runtime.signature import signer, verifier
+from numc.support.errors import NumcError
 
 X = np.zeros((1, 4), np.float32)
 MODEL = "func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> { return %a : tensor<4xf32> }"

@@ -11,18 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import numc
-from numc.compiler.arithmetic.codes import decode
-from numc.compiler.arithmetic.formats import FORMATS, Format
-from numc.compiler.arithmetic.grammar import parse_any_conversion, parse_conversion
-from numc.compiler.arithmetic.groups import GroupFormat
-from numc.compiler.arithmetic.kinds import GROUP_FORMATS, Bfp, Int
+from numc.arithmetic.codes import decode
+from numc.arithmetic.formats import FORMATS, Format
+from numc.arithmetic.grammar import parse_any_conversion, parse_conversion
+from numc.arithmetic.groups import GroupFormat
+from numc.arithmetic.kinds import GROUP_FORMATS, Bfp, Int
 from numc.compiler.pack import _code_bytes
 from numc.compiler.stored_weights import narrow
-from numc.compiler.support.errors import NumcError
 from numc.passes.kernels.packing.layout import Layout
 from numc.passes.kernels.packing.pack_arrays import packed, unpacked
 from numc.runtime.library import library
 from numc.runtime.storage import Encoding, Panels, Storage
+from numc.support.errors import NumcError
 
 # Besides the named ones: fields of all widths, without subnormals, without infinities, without a NaN.
 TEXTS = (

@@ -9,10 +9,10 @@ import pytest
 
 import runtime_programs as programs
 from numc.compiler.compile import compile
-from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import Argument, Imported
 from numc.runtime import Program, SizeSymbol, load
 from numc.runtime.library import ErrorText, Tensor, library
+from numc.support.errors import NumcError
 
 ADD = """
 func.func @main(%a: tensor<?x?xf32>, %b: tensor<?x?xf32>) -> tensor<?x?xf32> {

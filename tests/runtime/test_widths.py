@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import runtime_programs as programs
-from numc.compiler.support.errors import NumcError
 from numc.runtime import Program
 from numc.runtime.abi import WidthRange, decode_abi, encode_abi
 from numc.runtime.library import ErrorText, RunOptions, Tensor, Width, library
 from numc.runtime.widths import choose
+from numc.support.errors import NumcError
 
 RANGES = (
     WidthRange("conv1", "a", (3, 3), (2, 4)),

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from numc.compiler.search.groups import Group
-from numc.compiler.search.samplers.greedy import greedy
-from numc.compiler.search.samplers.interface import Outcome, Problem, Sampler
-from numc.compiler.search.samplers.optuna import nsga2, tpe
-from numc.compiler.search.samplers.procedure import procedure
-from numc.compiler.search.space import Candidate, Space, operator_space, width_space
-from numc.compiler.support.errors import NumcError
+from numc.studies.search.groups import Group
+from numc.studies.search.samplers.greedy import greedy
+from numc.studies.search.samplers.interface import Outcome, Problem, Sampler
+from numc.studies.search.samplers.optuna import nsga2, tpe
+from numc.studies.search.samplers.procedure import procedure
+from numc.studies.search.space import Candidate, Space, operator_space, width_space
+from numc.support.errors import NumcError
 
 # Au Liang Jun (2021): sweeps at S=7 and at E=8 from the author's notebook, then table 6.7 (MLP2) and 6.8 (CNN2).
 MLP2 = {

@@ -12,13 +12,13 @@ import pytest
 
 import numc
 from html_pages import Page
-from numc.compiler.search import evaluation
-from numc.compiler.search.evaluation import identity, task
-from numc.compiler.search.journal import NAME
-from numc.compiler.search.search import Interrupted
-from numc.compiler.search.splits import splits
 from numc.frontends.imported import Imported
 from numc.runtime.abi import Input, TensorSpec
+from numc.studies.search import evaluation
+from numc.studies.search.evaluation import identity, task
+from numc.studies.search.journal import NAME
+from numc.studies.search.search import Interrupted
+from numc.studies.search.splits import splits
 from search_evaluations import accuracy
 from small_models import THREE, data
 
@@ -254,7 +254,7 @@ def test_bad_folders_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         patch.setattr("os.fsync", full)
         three = tmp_path / "three"
         assert refused(folder=three) == f"{three / NAME}: cannot write: No space left on device"
-    monkeypatch.setattr("numc.compiler.search.extra.find_spec", lambda package: None)
+    monkeypatch.setattr("numc.studies.search.extra.find_spec", lambda package: None)
     for options, what in (
         ({"sampler": "tpe"}, "optuna, for the samplers tpe and nsga2"),
         ({"workers": 2}, "distributed, for workers"),

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import numc
-from numc.compiler.search import cluster as module
-from numc.compiler.search.evaluation import identity
-from numc.compiler.search.journal import NAME
 from numc.frontends.imported import Imported
+from numc.studies.search import cluster as module
+from numc.studies.search.evaluation import identity
+from numc.studies.search.journal import NAME
 from search_evaluations import KILL_AT, PLACE, missing_in_workers, other_in_workers
 from small_models import THREE, data
 

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 import groups_vectorised
-from numc.compiler.arithmetic.formats import FORMATS, ROUNDINGS, Conversion, Format
-from numc.compiler.arithmetic.grammar import parse_conversion, parse_fma
-from numc.compiler.arithmetic.operators import Fma
+from numc.arithmetic.formats import FORMATS, ROUNDINGS, Conversion, Format
+from numc.arithmetic.grammar import parse_conversion, parse_fma
+from numc.arithmetic.operators import Fma
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from numc.compiler.arithmetic.grammar import parse_fma
+from numc.arithmetic.grammar import parse_fma
 from numc.compiler.statistics import Histogram, LayerStatistics, Statistics, TensorStatistics
-from numc.compiler.studies.comparison import Comparison
-from numc.compiler.studies.results import Agreement, LayerError, Result
+from numc.studies.comparison import Comparison
+from numc.studies.results import Agreement, LayerError, Result
 
 LAYERS = ("stem/conv", "block.1", "block.2", "head")
 FMAS = ("fp32", "mp", "bf16_1_1", "bf16_2_2{3}", "fmac(e4m3)", "int8")

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 import runtime_programs as programs
-from numc.compiler.support.errors import NumcError
 from numc.runtime import load, write_program
+from numc.support.errors import NumcError
 
 KINDS = {"short": "s", "interrupted": "i", "full": "f", "broken": "b"}
 

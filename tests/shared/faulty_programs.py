@@ -10,8 +10,8 @@ import json
 import numpy as np
 
 import runtime_programs as programs
-from numc.compiler.support.errors import CompilerBug
 from numc.runtime import Abi, Input, Program, TensorSpec, Weight
+from numc.support.errors import CompilerBug
 
 # y = x, and one access with the index n. The compiler knows malloc and free, but not numc_alloc and numc_free.
 TEXT = """

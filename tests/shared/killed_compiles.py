@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numc.compiler.build
 import numc.compiler.compile  # noqa: F401 - what a child needs is imported before it is made
-from numc.compiler.cli import main as command
-from numc.compiler.support.errors import NumcError
-from numc.compiler.support.files import TEMPORARY
+from numc.cli import main as command
 from numc.runtime import load
+from numc.support.errors import NumcError
+from numc.support.files import TEMPORARY
 
 MODEL = """
 func.func @main(%x: tensor<?x8xf32>, %w: tensor<8x8xf32>, %c: tensor<?x8xf32>) -> tensor<?x8xf32> {

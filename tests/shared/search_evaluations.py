@@ -8,7 +8,7 @@ import signal
 import threading
 from pathlib import Path
 
-from numc.compiler.search.evaluation import identity
+from numc.studies.search.evaluation import identity
 
 PLACE, KILL_AT = "SEARCH_EVALUATIONS", "SEARCH_EVALUATIONS_KILL_AT"
 _BITS = re.compile(r"fmacs\(e(\d)m(\d+)\)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from numc.compiler.arithmetic.grammar import parse_fma
+from numc.arithmetic.grammar import parse_fma
 from numc.compiler.targets import TARGETS
 from numc.passes.kernels.datapaths.guarded import splits
 from numc.runtime.library import usable_features

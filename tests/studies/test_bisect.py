@@ -10,8 +10,8 @@ import onnx
 import pytest
 
 import numc
-from numc.compiler.studies.bisect import Bisection, Interrupted, Try
 from numc.frontends.imported import Imported
+from numc.studies.bisect import Bisection, Interrupted, Try
 from small_models import THREE, data
 
 

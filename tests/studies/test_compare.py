@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 import numc
-from numc.compiler.studies import compare as module
-from numc.compiler.studies.comparison import Comparison
-from numc.compiler.studies.data import check_data
-from numc.compiler.studies.metrics import METRICS, SquaredError, Sums, check_metrics
-from numc.compiler.studies.observe.layer_outputs import layer_outputs
-from numc.compiler.studies.results import BREAKS
-from numc.compiler.studies.store import Store
-from numc.compiler.support.errors import NumcError
 from numc.runtime.abi import Input, TensorSpec
+from numc.studies import compare as module
+from numc.studies.comparison import Comparison
+from numc.studies.data import check_data
+from numc.studies.metrics import METRICS, SquaredError, Sums, check_metrics
+from numc.studies.observe.layer_outputs import layer_outputs
+from numc.studies.results import BREAKS
+from numc.studies.store import Store
+from numc.support.errors import NumcError
 
 MODELS = Path(__file__).parents[2] / "examples" / "models"
 DIGITS = MODELS.parent / "digits"

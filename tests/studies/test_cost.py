@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 import numc
-from numc.compiler.arithmetic.grammar import parse_fma, parse_group_conversion
-from numc.compiler.arithmetic.operators import FMAS
-from numc.compiler.arithmetic.policy.layer import Layer
-from numc.compiler.arithmetic.policy.policy import Decision, parse_operand
-from numc.compiler.studies.cost import report, step_speed_up
-from numc.compiler.studies.hardware.area import area, bf16_products, iso_area, passes
-from numc.compiler.studies.hardware.machine import load_machine, shipped
-from numc.compiler.support.errors import NumcError
+from numc.arithmetic.grammar import parse_fma, parse_group_conversion
+from numc.arithmetic.operators import FMAS
+from numc.arithmetic.policy.layer import Layer
+from numc.arithmetic.policy.policy import Decision, parse_operand
+from numc.studies.cost import report, step_speed_up
+from numc.studies.hardware.area import area, bf16_products, iso_area, passes
+from numc.studies.hardware.machine import load_machine, shipped
+from numc.support.errors import NumcError
 
 FILES = Path(__file__).parents[2] / "examples"
 TOML = """

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from numc.compiler.studies.ddmin import ddmin
+from numc.studies.ddmin import ddmin
 
 SIZES = st.integers(1, 24)
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import numc
-from numc.compiler.studies.diff import diff
 from numc.frontends.imported import Imported
+from numc.studies.diff import diff
 from small_models import LOOP, THREE, data
 
 # Two products of halves of one matrix, which become one product if their operators are the same.

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from numc.compiler.studies import difference as module
-from numc.compiler.studies.difference import Differences, difference
+from numc.studies import difference as module
+from numc.studies.difference import Differences, difference
 
 FLOATS = st.floats(width=32)
 

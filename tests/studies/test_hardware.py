@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 import numc
-from numc.compiler.arithmetic.grammar import parse_fma
-from numc.compiler.arithmetic.policy.layer import Layer
-from numc.compiler.arithmetic.policy.policy import Decision, parse_operand
-from numc.compiler.studies.cost import report
-from numc.compiler.studies.hardware.area import step_passes
-from numc.compiler.studies.hardware.machine import load_machine
-from numc.compiler.studies.hardware.units import Array, Units, Work
+from numc.arithmetic.grammar import parse_fma
+from numc.arithmetic.policy.layer import Layer
+from numc.arithmetic.policy.policy import Decision, parse_operand
+from numc.studies.cost import report
+from numc.studies.hardware.area import step_passes
+from numc.studies.hardware.machine import load_machine
+from numc.studies.hardware.units import Array, Units, Work
 
 CNN = Path(__file__).parents[2] / "examples" / "digits" / "cnn.onnx"
 FAST, GPU = load_machine("fast"), load_machine("vpgpu")

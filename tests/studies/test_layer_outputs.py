@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import numc
-from numc.compiler.studies.observe.layer_outputs import LayerOutput, layer_outputs, tap
 from numc.frontends.imported import Imported
+from numc.studies.observe.layer_outputs import LayerOutput, layer_outputs, tap
 from small_models import LOOP
 
 # Two products of which the second has what is transposed: A supplies the lanes of the vectors there.

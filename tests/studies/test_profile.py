@@ -17,11 +17,11 @@ import pytest
 
 import numc
 import runtime_programs as programs
+from numc.cli import main
 from numc.compiler import cache
-from numc.compiler.cli import main
-from numc.compiler.studies.profile import roofline
-from numc.compiler.studies.profile.count import SPAN, Interval, profile_of
 from numc.runtime.library import library
+from numc.studies.profile import roofline
+from numc.studies.profile.count import SPAN, Interval, profile_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 X = np.random.default_rng(0).standard_normal((24, 64)).astype(np.float32)
@@ -152,7 +152,7 @@ def test_the_page_has_every_row_and_a_bar(found: numc.Profile, tmp_path: Path, m
     assert 95 < sum(widths) <= 100.1
     assert "<script" not in page
     assert "http" not in page.replace("http://www.w3.org", "")
-    monkeypatch.setattr("numc.compiler.studies.report.write.find_spec", lambda name: None)
+    monkeypatch.setattr("numc.studies.report.write.find_spec", lambda name: None)
     with pytest.raises(numc.NumcError, match="a report needs jinja2, which is not installed: pip install 'numc"):
         found.write_report(tmp_path / "profile.html")
 

@@ -13,12 +13,12 @@ import pytest
 from comparisons import FMAS, LAYERS, made_up
 from html_pages import CHROMIUM, Page, laid_out
 from numc.compiler.statistics import Statistics
-from numc.compiler.studies.comparison import Comparison
-from numc.compiler.studies.report import charts, comparison_charts
-from numc.compiler.studies.report.colours import CATEGORICAL, INK, colour
-from numc.compiler.studies.report.place import CHARACTER, LINE, MARKER, apart, aside, place_texts
-from numc.compiler.studies.results import Result
-from numc.compiler.support.errors import NumcError
+from numc.studies.comparison import Comparison
+from numc.studies.report import charts, comparison_charts
+from numc.studies.report.colours import CATEGORICAL, INK, colour
+from numc.studies.report.place import CHARACTER, LINE, MARKER, apart, aside, place_texts
+from numc.studies.results import Result
+from numc.support.errors import NumcError
 from tiers import by_default
 
 pytest.importorskip("jinja2")
@@ -81,7 +81,7 @@ def test_a_model_without_contractions(tmp_path: Path) -> None:
 
 
 def test_findings() -> None:
-    from numc.compiler.studies.report.comparison_page import findings
+    from numc.studies.report.comparison_page import findings
 
     comparison = made_up()
     found = {finding.about: finding for finding in findings(comparison)}
@@ -203,7 +203,7 @@ def test_plots_and_pages_that_cannot_be_written(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(NumcError, match=r"x\.html: cannot write: No such file or directory"):
         made_up().write_report(tmp_path / "none" / "x.html")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["file"]
-    monkeypatch.setattr("numc.compiler.studies.report.write.find_spec", lambda name: None)
+    monkeypatch.setattr("numc.studies.report.write.find_spec", lambda name: None)
     with pytest.raises(NumcError) as error:
         made_up().write_report(tmp_path / "x.html")
     assert str(error.value) == "a report needs jinja2, which is not installed: pip install 'numc[report]'"

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import numc
-from numc.compiler.studies.profile.count import SPAN, Interval, profile_of
-from numc.compiler.studies.schedule.graph import Buffer, Graph, Operation, accumulated, reduced, rests
-from numc.compiler.studies.schedule.matching import matching
-from numc.compiler.studies.schedule.schedule import schedule
+from numc.studies.profile.count import SPAN, Interval, profile_of
+from numc.studies.schedule.graph import Buffer, Graph, Operation, accumulated, reduced, rests
+from numc.studies.schedule.matching import matching
+from numc.studies.schedule.schedule import schedule
 
 # The worked graph, from 0 instead of 1: edges 1->2, 1->3, 2->4, 3->4, 4->5, and the redundant 1->4, 1->5.
 TIMES = (5, 3, 9, 2, 1)

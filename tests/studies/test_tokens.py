@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import numc
-from numc.compiler.cli.inputs import read_file
-from numc.compiler.studies import archives
-from numc.compiler.studies.data import check_data
-from numc.compiler.studies.language.tokens import read_tokens
-from numc.compiler.studies.metrics import NOT_COUNTED, Sums
+from numc.cli.inputs import read_file
 from numc.runtime.abi import Input, TensorSpec
+from numc.studies import archives
+from numc.studies.data import check_data
+from numc.studies.language.tokens import read_tokens
+from numc.studies.metrics import NOT_COUNTED, Sums
 
 
 @pytest.mark.parametrize(("count", "length", "stride"), [(10, 4, 2), (11, 4, 3), (9, 4, 1), (7, 7, None), (12, 4, 4)])

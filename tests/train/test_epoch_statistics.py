@@ -13,9 +13,9 @@ import pytest
 
 import numc
 import numc.train
-from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import Imported
 from numc.runtime.program import Program
+from numc.support.errors import NumcError
 from numc.train import DenormalMonitor, EpochStatistics, StepStatistics, read_statistics
 
 # Operands of docs/statistics.md: after rounding to e6m9, 3 of 8 are denormal, and 2 are zero.

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402, N812
 
 import numc  # noqa: E402
-from numc.compiler.studies.hardware.area import step_passes  # noqa: E402
+from numc.studies.hardware.area import step_passes  # noqa: E402
 from numc.train import Fast, Static  # noqa: E402
 
 X = torch.randn(32, 8, generator=torch.Generator().manual_seed(1))

@@ -17,8 +17,8 @@ import pytest
 
 import numc
 from html_pages import CHROMIUM, Page, laid_out
-from numc.compiler.support.errors import NumcError
 from numc.frontends.imported import Imported
+from numc.support.errors import NumcError
 from numc.train import DenormalMonitor, DynamicPrecision, EpochStatistics, RunFolder, report
 from numc.train.decision import Decision
 from numc.train.runs import charts, number_charts
@@ -297,7 +297,7 @@ def test_a_run_of_100_000_steps_is_a_small_page_without_pytorch(tmp_path: Path) 
     made_up_run(tmp_path / "long", steps=100_000, every=1000)
     script = (
         "import sys; sys.modules['torch'] = None\n"
-        "from numc.compiler.cli import main\n"
+        "from numc.cli import main\n"
         "sys.exit(main(['report', 'long', '-o', 'x.html']))"
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)

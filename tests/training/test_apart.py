@@ -19,13 +19,13 @@ from torch.fx.experimental.proxy_tensor import make_fx
 import numc
 from numc.compiler import apart, compile
 from numc.compiler.options import Options
-from numc.compiler.support.errors import CompilerBug, NumcError
-from numc.compiler.support.progress import told
 from numc.frontends import process
 from numc.frontends.imported import Imported
 from numc.frontends.pytorch.graph import values_of
 from numc.frontends.training import ahead, inductor
 from numc.runtime.container import write_program
+from numc.support.errors import CompilerBug, NumcError
+from numc.support.progress import told
 
 STEP = """
 import sys, torch, numc

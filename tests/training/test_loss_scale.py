@@ -8,7 +8,7 @@ import math
 import pytest
 
 import numc
-from numc.compiler.support.errors import NumcError
+from numc.support.errors import NumcError
 
 torch = pytest.importorskip("torch")
 

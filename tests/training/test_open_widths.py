@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import numc
-from numc.compiler.support.errors import NumcError
+from numc.support.errors import NumcError
 from numc.train import Static
 
 FORMAT = "bfp(16,3,2..4)"

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from numc.compiler.arithmetic.grammar import parse_fma
-from numc.compiler.arithmetic.operators import FMAS
-from numc.compiler.arithmetic.policy.layer import ROLES
-from numc.compiler.arithmetic.policy.load import arithmetic
-from numc.compiler.arithmetic.policy.presets import PRESETS, Arithmetic
+from numc.arithmetic.grammar import parse_fma
+from numc.arithmetic.operators import FMAS
+from numc.arithmetic.policy.layer import ROLES
+from numc.arithmetic.policy.load import arithmetic
+from numc.arithmetic.policy.presets import PRESETS, Arithmetic
 from numc.compiler.options import Options
-from numc.compiler.support.errors import NumcError
+from numc.support.errors import NumcError
 
 torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402, N812

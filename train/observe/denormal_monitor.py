@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 
 from numc.compiler.statistics import FRACTIONS
-from numc.compiler.support.environment import in_default_environment
-from numc.compiler.support.errors import NumcError, did_you_mean, quoted
+from numc.support.environment import in_default_environment
+from numc.support.errors import NumcError, did_you_mean, quoted
 from numc.train.observe.epoch_statistics import EpochStatistics
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from numc.compiler.studies.report.charts import COLOURS, Axis, Band, Chart, Point, Series, decades, linear, slug
+from numc.studies.report.charts import COLOURS, Axis, Band, Chart, Point, Series, decades, linear, slug
 from numc.train.runs.read import Run
 from numc.train.runs.thin import BINS, boxes, means, stretches, thin, unbroken
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from numc.compiler.support.arguments import checked_integer
-from numc.compiler.support.environment import in_default_environment
-from numc.compiler.support.errors import NumcError, quoted, shortened, shown
-from numc.compiler.support.files import checked_path
-from numc.compiler.support.json_values import json_values, parsed
+from numc.support.arguments import checked_integer
+from numc.support.environment import in_default_environment
+from numc.support.errors import NumcError, quoted, shortened, shown
+from numc.support.files import checked_path
+from numc.support.json_values import json_values, parsed
 from numc.train.lines import Lines
 
 DECISIONS, STATISTICS, DENORMALS, METRICS = (

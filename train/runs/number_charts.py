@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from numc.compiler.arithmetic.formats import Format
-from numc.compiler.arithmetic.grammar import parse_operand_conversion
+from numc.arithmetic.formats import Format
+from numc.arithmetic.grammar import parse_operand_conversion
 from numc.compiler.statistics import LayerStatistics, Statistics
-from numc.compiler.studies.report.charts import (
+from numc.studies.report.charts import (
     Chart,
     Exponents,
     Rule,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from numc.compiler.studies.report.colours import colour
-from numc.compiler.studies.report.drawing import drawn, environment, ridge
+from numc.studies.report.colours import colour
+from numc.studies.report.drawing import drawn, environment, ridge
 from numc.train.decision import Decision
 from numc.train.runs import charts, number_charts
 from numc.train.runs.read import COUNTS, Run

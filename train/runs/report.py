@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from numc.compiler.studies.report.charts import Chart, Exponents, distinct
-from numc.compiler.studies.report.write import check_installed
-from numc.compiler.support.environment import in_default_environment
-from numc.compiler.support.errors import NumcError
-from numc.compiler.support.files import checked_path, write_whole
-from numc.compiler.support.json_values import json_values
+from numc.studies.report.charts import Chart, Exponents, distinct
+from numc.studies.report.write import check_installed
+from numc.support.environment import in_default_environment
+from numc.support.errors import NumcError
+from numc.support.files import checked_path, write_whole
+from numc.support.json_values import json_values
 from numc.train.runs import charts, number_charts
 from numc.train.runs.read import COUNTS, Run, read_run
 from numc.train.runs.summary import Fact, summary
@@ -54,7 +54,7 @@ class TrainingReport:
         Raises NumcError if a file cannot be written, or if the packages of ``numc[report]`` are not installed.
         """
         check_installed("matplotlib")
-        from numc.compiler.studies.report.plots import draw
+        from numc.studies.report.plots import draw
 
         return draw(self._charts(), checked_path(folder))
 

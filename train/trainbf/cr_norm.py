@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from numc.compiler.support.arguments import checked_integer
-from numc.compiler.support.errors import NumcError
+from numc.support.arguments import checked_integer
+from numc.support.errors import NumcError
 
 EPSILON = 1e-5
 MOMENTUM = 0.1

@@ -9,13 +9,13 @@ from typing import Any
 import numpy.typing as npt
 import torch
 
-from numc.compiler.studies.difference import Differences
-from numc.compiler.studies.observe.operands import Operands
-from numc.compiler.support.arguments import check_function
-from numc.compiler.support.environment import in_default_environment
-from numc.compiler.support.errors import NumcError
 from numc.frontends.training import regions
 from numc.runtime.program import WATCHES, Program
+from numc.studies.difference import Differences
+from numc.studies.observe.operands import Operands
+from numc.support.arguments import check_function
+from numc.support.environment import in_default_environment
+from numc.support.errors import NumcError
 from numc.train.arithmetics import Given, named
 
 REFERENCE = "fma(a=tf32,acc=fp32)"

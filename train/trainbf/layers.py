@@ -13,7 +13,7 @@ from torch.nn.modules.conv import _ConvNd
 from torch.nn.modules.rnn import RNNBase, RNNCellBase
 from torch.nn.utils.parametrize import register_parametrization
 
-from numc.compiler.support.errors import NumcError, shortened
+from numc.support.errors import NumcError, shortened
 from numc.train.trainbf.cr_norm import CRNorm
 from numc.train.trainbf.weights import RangeWeight
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from numc.compiler.support.errors import NumcError, shown
+from numc.support.errors import NumcError, shown
 
 START = 2.0**24
 _LARGEST = 2.0**120

@@ -12,10 +12,10 @@ import torch
 import torch._dynamo
 from torch import Tensor, nn
 
-from numc.compiler.support.arguments import checked, checked_integer, checked_texts
-from numc.compiler.support.environment import in_default_environment
-from numc.compiler.support.errors import NumcError, did_you_mean, quoted, shortened, shown
 from numc.frontends.training.backend import backend
+from numc.support.arguments import checked, checked_integer, checked_texts
+from numc.support.environment import in_default_environment
+from numc.support.errors import NumcError, did_you_mean, quoted, shortened, shown
 from numc.train.arithmetics import Given
 from numc.train.losses import mean_over_ranks
 from numc.train.prepared import stateful

@@ -10,12 +10,12 @@ from types import TracebackType
 
 from torch_mlir import ir
 
-from numc.compiler.support.progress import tell
 from numc.passes.kernels.backend.linkage import link
 from numc.passes.kernels.backend.mlir_c import String, address, mlir
 from numc.passes.kernels.backend.partition import Part, declared, partition
 from numc.runtime.archive import archive
 from numc.runtime.library import default_threads
+from numc.support.progress import tell
 
 Lower = Callable[[ir.Module], None]
 """Brings a part to the dialect of LLVM, for its processor. It is called by several threads at once."""

@@ -15,9 +15,9 @@ from enum import Enum
 from functools import partial
 from typing import Any, NamedTuple
 
-from numc.compiler.arithmetic.formats import Conversion
-from numc.compiler.arithmetic.groups import GroupConversion
-from numc.compiler.arithmetic.operators import Fma
+from numc.arithmetic.formats import Conversion
+from numc.arithmetic.groups import GroupConversion
+from numc.arithmetic.operators import Fma
 from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.isa.instruction_set import InstructionSet, Tile
 from numc.passes.kernels.isa.portable import PORTABLE

@@ -36,8 +36,8 @@ A power of two (P <= 22).
 
 from __future__ import annotations
 
-from numc.compiler.arithmetic.formats import Conversion
-from numc.compiler.arithmetic.operators import Fma
+from numc.arithmetic.formats import Conversion
+from numc.arithmetic.operators import Fma
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.datapaths.chain import (
     emit_sum,

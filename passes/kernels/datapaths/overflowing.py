@@ -23,8 +23,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from numc.compiler.arithmetic.formats import Conversion
-from numc.compiler.arithmetic.operators import Fma
+from numc.arithmetic.formats import Conversion
+from numc.arithmetic.operators import Fma
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.datapaths import guarded
 from numc.passes.kernels.datapaths.datapath import Datapath, Drawn, Guard, Parts, Setting

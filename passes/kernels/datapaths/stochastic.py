@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from numc.compiler.arithmetic.formats import Noise
-from numc.compiler.arithmetic.operators import Fma
-from numc.compiler.arithmetic.reference.random import field_bits
+from numc.arithmetic.formats import Noise
+from numc.arithmetic.operators import Fma
+from numc.arithmetic.reference.random import field_bits
 from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.datapaths.chain import emit_sum
 from numc.passes.kernels.datapaths.datapath import (

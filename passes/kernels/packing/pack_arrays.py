@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from numc.compiler.arithmetic.numpy_groups import Operand
-from numc.compiler.arithmetic.numpy_rounding import F32Array
+from numc.arithmetic.numpy_groups import Operand
+from numc.arithmetic.numpy_rounding import F32Array
 from numc.passes.kernels.packing.code_arrays import coded
 from numc.passes.kernels.packing.layout import Layout
 

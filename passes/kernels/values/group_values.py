@@ -9,8 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from numc.compiler.arithmetic.formats import Noise
-from numc.compiler.arithmetic.groups import GroupConversion
+from numc.arithmetic.formats import Noise
+from numc.arithmetic.groups import GroupConversion
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.ssa import Value
 

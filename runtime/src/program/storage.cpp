@@ -82,7 +82,7 @@ class Fields {
 constexpr uint32_t kInf = 0x7f800000, kNan = 0x7fc00000;
 
 // Decodes one code of a floating-point format to the bits of a float32, as Format.decode in
-// compiler/arithmetic/formats.py does.
+// arithmetic/formats.py does.
 class Decoder {
  public:
   explicit Decoder(const Storage &s)
@@ -136,7 +136,7 @@ int32_t two_s_complement(uint32_t code, int width) {
   return static_cast<int32_t>(code) - static_cast<int32_t>(code >> (width - 1) << width);
 }
 
-constexpr int kChunk = 2, kScaleBits = 8, kScaleBias = 127;  // as in compiler/arithmetic/groups.py
+constexpr int kChunk = 2, kScaleBits = 8, kScaleBias = 127;  // as in arithmetic/groups.py
 
 int chunks(const Storage &s) { return (s.significand_bits + kChunk - 1) / kChunk; }
 

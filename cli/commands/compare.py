@@ -1,0 +1,248 @@
+"""``numc compare``: compare arithmetics of a model on the same data, in a table and on a page."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from numc.cli import output
+from numc.cli.inputs import read_data, read_labels
+from numc.cli.source import check_model, fixed_options
+from numc.support.arguments import Fixed, checked_text
+from numc.support.errors import NumcError, quoted
+from numc.support.files import check_writable
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from numc.studies.comparison import Comparison
+
+    Array = npt.NDArray[Any]
+
+
+_EPILOG = """\b
+fp32 is always compared, as the first. FILE:ARRAY is one array of an .npz file; without
+:ARRAY, --data takes the inputs' names in it, --labels the array called labels.
+Ctrl-C leaves what is finished; the same command goes on from there.
+
+\b
+Examples:
+  numc compare model.onnx --data inputs.npz --report out.html
+  numc compare model.onnx --data x=test.npz:images --labels test.npz:labels --metric top1,top5
+  numc compare model.onnx --fma 'mp,bf16_2_2{3},fma(a=bf16,acc=e8m10)' --policy mixed.policy --data x.npy --json
+  numc compare gpt2/ --tokens val.bin --length 512 --stride 256 --metric perplexity --fma mp,bf16_1_1 --no-stats
+"""
+
+_NOT_KEPT = "not kept: --report or --results FILE keeps them"
+
+
+@click.command("compare", epilog=_EPILOG)
+@click.argument("model", metavar="MODEL.onnx|MODEL.mlir|MODEL.pt2|FOLDER")
+@click.option("--fma", "fmas", multiple=True, metavar="FMA,...", help="FMA operators. Repeatable.")
+@click.option("--policy", "policies", multiple=True, metavar="FILE", help="One more: a policy. Repeatable.")
+@click.option("--data", multiple=True, metavar="[NAME=]FILE", help="Inputs: .npz or .npy. Repeatable.")
+@click.option("--tokens", metavar="FILE", help="Instead of --data: .npy, .npz or .bin of tokens, or .txt for a FOLDER.")
+@click.option("--length", type=click.IntRange(2), metavar="N", help="Of windows of --tokens; needed with it.")
+@click.option("--stride", type=click.IntRange(1), metavar="N", help="From window to window; default: the length.")
+@click.option("--labels", metavar="FILE", help="Class numbers, or values like the output's.")
+@click.option("--metric", "metrics", multiple=True, metavar="NAME,...", help="top1, top5, mse, cosine, perplexity.")
+@click.option("--output", "output_name", metavar="NAME", help="The output that is compared; default: the first.")
+@click.option("--batch", type=click.IntRange(1), default=64, help="Samples that run at once.", show_default=True)
+@click.option("--threads", type=click.IntRange(1, 1024), help="Number of threads; no bit depends on it.")
+@click.option("--stats/--no-stats", default=True, help="Count swamping and exponents, which takes another run.")
+@click.option("--sample", metavar="1/N", help="Count additions of that fraction of the steps of k.")
+@click.option("--report", metavar="FILE.html", help="Write a page.")
+@click.option("--plots", metavar="FOLDER", help="Write every plot as .png and .svg.")
+@click.option("--results", metavar="FILE", help="Keep finished results there, not beside the report.")
+@fixed_options
+@click.option("--json", "want_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def compare_command(
+    context: click.Context,
+    model: str,
+    fmas: tuple[str, ...],
+    policies: tuple[str, ...],
+    data: tuple[str, ...],
+    tokens: str | None,
+    length: int | None,
+    stride: int | None,
+    labels: str | None,
+    metrics: tuple[str, ...],
+    output_name: str | None,
+    batch: int,
+    threads: int | None,
+    stats: bool,
+    sample: str | None,
+    report: str | None,
+    plots: str | None,
+    results: str | None,
+    fixed: Fixed,
+    want_json: bool,
+) -> None:
+    """Run a model in several arithmetics on the same data, and show how far each is from fp32 and what it costs."""
+    if not os.path.isdir(model):
+        check_model(model)
+    if sample is not None and not stats:
+        raise NumcError("--sample is about statistics: leave it or --no-stats out")
+    _check_places(report, plots, results)
+    place = results or (f"{Path(report).with_suffix('')}.results.json" if report else None)
+    if place is not None:
+        check_writable(Path(place))
+    operators = [one for text in fmas for one in split_list("--fma", text)]
+    names = [name for text in metrics for name in split_list("--metric", text)]
+    given, of_labels = _data(model, data, labels, tokens, length, stride)
+    from numc.studies.compare import FMAS, Interrupted, compare
+
+    if not operators and not policies:
+        operators = list(FMAS)
+    try:
+        with _bar() as progress:
+            found = compare(
+                model, given, fmas=operators, policies=policies, labels=of_labels, metrics=names, output=output_name,
+                batch=batch, threads=threads, statistics=stats, sample=sample or 1, results=place, shapes=fixed,
+                commands=(command_line(context, model),), progress=progress,
+            )  # fmt: skip
+    except Interrupted as stopped:
+        kept = f"kept in {stopped.path}: the same command goes on from there" if stopped.path else _NOT_KEPT
+        finished = f"{stopped.finished} of {stopped.total} arithmetics are finished"
+        output.say(f"numc: interrupted: {finished} and {kept}", err=True)
+        context.exit(130)
+    if report is not None:
+        found.write_report(report)
+    if plots is not None:
+        found.write_plots(plots)
+    if want_json:
+        output.as_json(found.as_json())
+    else:
+        _show(found, report, plots)
+    peer = found.onnxruntime
+    if peer is not None and not peer.holds:
+        click.echo("numc: fp32 does not agree with onnxruntime: do not trust the rest", err=True)
+        context.exit(1)
+
+
+def _data(
+    model: str, data: tuple[str, ...], labels: str | None, tokens: str | None, length: int | None, stride: int | None
+) -> tuple[Any, Array | None]:
+    """Return data and labels, of files or of windows of tokens. Raises NumcError for options that do not fit."""
+    if tokens is None:
+        if length is not None or stride is not None:
+            raise NumcError(f"{'--stride' if length is None else '--length'} is about --tokens: give --tokens FILE")
+        if not data:
+            raise NumcError("nothing to run the model on: give --data FILE, or --tokens FILE and --length N")
+        return read_data(data), None if labels is None else read_labels(labels)
+    if data or labels is not None:
+        raise NumcError("--tokens says what the inputs and the labels are: leave --data and --labels out")
+    if length is None:
+        raise NumcError("--tokens needs --length N, the number of tokens that the model gets at once")
+    from numc.studies.language.folder import text_tokens
+    from numc.studies.language.tokens import token_windows
+
+    return token_windows(text_tokens(model, tokens) if tokens.endswith(".txt") else tokens, length, stride)
+
+
+def split_list(option: str, text: str) -> list[str]:
+    """Split a text at the commas outside of brackets. Raises NumcError for an empty part."""
+    parts, depth = [""], 0
+    for character in checked_text(text, option, 20_000):
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    if not all(part.strip() for part in parts):
+        raise NumcError(f"{option} {quoted(text)}: has an empty part: want names with one comma between them")
+    return [part.strip() for part in parts]
+
+
+def _check_places(report: str | None, plots: str | None, results: str | None) -> None:
+    """Raise NumcError if an output could not be written, before the work starts."""
+    from numc.studies.report.write import check_installed
+
+    if report is not None:
+        check_installed("jinja2")
+        check_writable(Path(report))
+    if plots is not None:
+        check_installed("matplotlib")
+        folder = Path(plots)
+        if folder.is_dir():
+            if not os.access(folder, os.W_OK | os.X_OK):
+                raise NumcError(f"{folder}: cannot write: permission denied: choose another folder for plots")
+        else:
+            check_writable(folder)
+            if folder.exists():
+                raise NumcError(f"{folder}: is a file: name a folder for plots")
+    if results is not None:
+        check_writable(Path(results))
+
+
+def command_line(context: click.Context, model: str) -> str:
+    """Return the command line that repeats what the command does."""
+    words = ["numc", context.info_name or "", model]
+    for option in context.command.params:
+        value = context.params[option.name or ""]
+        if not isinstance(option, click.Option) or value == option.default or value in (None, ()):
+            continue
+        if option.is_flag:
+            words.append(option.secondary_opts[0] if option.secondary_opts and not value else option.opts[0])
+            continue
+        for one in value if isinstance(value, tuple) else (value,):
+            words += [option.opts[0], str(one)]
+    return shlex.join(words)
+
+
+@contextlib.contextmanager
+def _bar() -> Iterator[Callable[[str, float], None] | None]:
+    """Show what is being done and a progress bar on stderr, if it is a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading", total=1.0)
+        yield lambda what, done: bar.update(task, completed=done, description=what)
+
+
+def _show(found: Comparison, *written: str | None) -> None:
+    from numc.studies.metrics import METRICS
+
+    columns = ["arithmetic", *found.metrics, "error", "breaks at", "time", "weights", "area", "iso-area", "packed"]
+    rows = [
+        [
+            result.name,
+            *(METRICS[name].text(value) for name, value in result.metrics.items()),
+            f"{result.error:.1e}" if result.error else "0",
+            "-" if result.breaks is None else result.breaks.name or result.breaks.position,
+            f"{result.time:.2f}",
+            result.weights,
+            f"{result.area:.4g}",
+            f"{result.iso_area:.4g}",
+            result.packed,
+        ]
+        for result in found.results
+    ]
+    output.table(columns, rows)
+    peer = found.onnxruntime
+    if peer is not None:
+        from numc.studies.results import AGREES
+
+        text = f"relative error {peer.error:.1e}, allowed {AGREES:g}; largest difference {peer.largest:.1e}"
+        said = peer.note or f"fp32 against onnxruntime {peer.version}: {text}"
+        output.say(said, err=not sys.stdout.isatty())
+    for path in filter(None, written):
+        output.say(f"wrote {path}", err=not sys.stdout.isatty())

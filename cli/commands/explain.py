@@ -1,0 +1,125 @@
+"""``numc explain``: show which operation computes in which arithmetic, and which rule decided."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from numc.cli import output
+from numc.cli.source import (
+    Arithmetic,
+    arithmetic_options,
+    check_model,
+    fixed_options,
+    program_from,
+)
+from numc.support.errors import NumcError
+from numc.support.files import check_writable
+
+_EPILOG = """\b
+Examples:
+  numc explain model.onnx --policy mixed.policy
+  numc explain model.onnx --policy 'layer "conv*" fma = bf16_1_2'
+  numc explain model.onnx --fma mp --json
+  numc explain model.onnx --schedule schedule.svg --threads 16 --batch 8
+"""
+
+
+@click.command("explain", epilog=_EPILOG)
+@click.argument("model", metavar="MODEL.onnx|MODEL.mlir|MODEL.pt2")
+@arithmetic_options
+@fixed_options
+@click.option("--all", "want_all", is_flag=True, help="Also operations other than contractions.")
+@click.option(
+    "--schedule",
+    metavar="[FILE.svg|FILE.png]",
+    is_flag=False,
+    flag_value="",
+    help="Print, and draw, which operations could run side by side; the model is compiled and run.",
+)
+@click.option("--threads", type=click.IntRange(1, 1024), help="Of the machine of --schedule; default: this one.")
+@click.option("--memory", type=click.FloatRange(1e-3), metavar="MIB", help="Of all buffers, a limit of --schedule.")
+@click.option("--batch", type=click.IntRange(1), help="Size of free dimensions in --schedule; default: 1.")
+@click.option("--json", "want_json", is_flag=True, help="Print JSON.")
+def explain_command(
+    model: str,
+    arithmetic: Arithmetic,
+    want_all: bool,
+    schedule: str | None,
+    threads: int | None,
+    memory: float | None,
+    batch: int | None,
+    want_json: bool,
+) -> None:
+    """Print the arithmetic of every layer and the rule that decided it; no code is generated.
+
+    Operations other than contractions are listed if a rule of the policy selects them, or with --all. With --schedule,
+    the program runs on random inputs, and what its operations could take side by side is printed instead.
+    """
+    if schedule is not None:
+        if want_all:
+            raise NumcError("--all is about the table of the arithmetic: leave it out, or --schedule")
+        _print_schedule(model, arithmetic, schedule, threads, memory, batch or 1, want_json)
+        return
+    for option, given in (("--threads", threads), ("--memory", memory), ("--batch", batch)):
+        if given is not None:
+            raise NumcError(f"{option} is about a schedule: ask for one with --schedule")
+    check_model(model)
+    options = arithmetic.options()
+    from numc.arithmetic.policy.table import decided
+    from numc.compiler.policy_table import policy_table
+    from numc.frontends.load import load_file
+
+    with output.busy(f"reading {model}"):
+        found = policy_table(load_file(model, arithmetic.fixed), options)
+    if want_json:
+        output.as_json({"policy": str(found.policy), "layers": found.layers})
+        return
+    shown = found.layers if want_all else decided(found.layers, found.policy)
+    columns = ("layer", "kind", "shape", "fma", "ops", "rule")
+    output.table(columns, [[row[c] or "-" for c in columns] for row in shown])
+    hidden = len(found.layers) - len(shown)
+    if hidden:
+        click.echo(f"{hidden} other operations have the default (--all shows them)", err=not sys.stdout.isatty())
+
+
+def _print_schedule(
+    model: str,
+    arithmetic: Arithmetic,
+    file: str,
+    threads: int | None,
+    memory: float | None,
+    batch: int,
+    want_json: bool,
+) -> None:
+    """Compile and profile a model, and print and draw the schedule of its parts."""
+    from numc.cli.inputs import gather
+    from numc.runtime.library import default_threads
+    from numc.studies.schedule.timeline import check_drawing
+
+    if file:
+        check_drawing(Path(file))
+        check_writable(Path(file))
+    program = program_from(model, arithmetic)
+    inputs = gather(program, (), 0, batch)
+    own = default_threads()
+    with output.busy(f"running {model}"):
+        # What fills several threads is seen on two at least. No one reads a roofline here: its peaks are not measured.
+        profile = program.profile(inputs, threads=max(own, 2), peak=1.0, bandwidth=1.0)
+    found = profile.schedule(threads=threads or own, memory=None if memory is None else round(memory * 2**20))
+    if file:
+        found.write(file)
+    if want_json:
+        output.as_json(found.as_json())
+        return
+    columns = ("stream", "begin (ms)", "end (ms)", "alone (ms)", "layer", "role", "kind")
+    times = ("begin", "end", "alone")
+    texts = ("layer", "role", "kind")
+    cells = [
+        (r["stream"], *(f"{1e3 * r[key]:.4f}" for key in times), *(r[key] or "-" for key in texts))
+        for r in found.rows()
+    ]
+    output.table(columns, cells)
+    output.say(str(found), err=not sys.stdout.isatty())

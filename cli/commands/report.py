@@ -1,0 +1,59 @@
+"""``numc report``: show what trainings left behind, in a table and on a page."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from numc.cli import output
+from numc.support.files import check_writable
+
+_EPILOG = """\b
+A RUN is a folder with any of these files; what is missing or damaged is said in one line:
+  decisions.jsonl   the argument log of a recipe
+  statistics.jsonl  the argument file of numc.train.EpochStatistics
+  denormals.jsonl   the argument file of numc.train.DenormalMonitor
+  metrics.jsonl     written by numc.train.RunFolder
+
+\b
+Examples:
+  numc report runs/dynamic -o run.html
+  numc report runs/fp32 runs/dynamic -o both.html --plots plots
+  numc report runs/dynamic --json
+"""
+
+
+@click.command("report", epilog=_EPILOG)
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@click.option("-o", "--output", "page", metavar="FILE.html", help="Write a page.")
+@click.option("--plots", metavar="FOLDER", help="Write plots as .png and .svg.")
+@click.option("--json", "want_json", is_flag=True, help="Print JSON.")
+def report_command(runs: tuple[str, ...], page: str | None, plots: str | None, want_json: bool) -> None:
+    """Show loss, arithmetics, swamping, denormals, exponents and decisions of trainings, laid over one another."""
+    from numc.studies.report.write import check_installed
+    from numc.train.runs.report import report
+
+    if page is not None:
+        check_installed("jinja2")
+        check_writable(Path(page))
+    if plots is not None:
+        check_installed("matplotlib")
+    with output.busy("reading"):
+        found = report(*runs)
+    if page is not None:
+        found.write_report(page)
+    if plots is not None:
+        found.write_plots(plots)
+    if want_json:
+        output.as_json(found.as_json())
+        return
+    facts = found.summary()
+    columns = list(dict.fromkeys(fact.about for its in facts.values() for fact in its))
+    answers = {name: {fact.about: fact.answer for fact in its} for name, its in facts.items()}
+    output.table(["run", *columns], [[name, *(its.get(c, "-") for c in columns)] for name, its in answers.items()])
+    for note in found.notes:
+        output.say(note, err=not sys.stdout.isatty())
+    for path in filter(None, (page, plots)):
+        output.say(f"wrote {path}", err=not sys.stdout.isatty())

@@ -1,0 +1,200 @@
+"""``numc search``: the cheapest arithmetic of a model that keeps a metric within a tolerance of fp32."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from numc.cli import output
+from numc.cli.commands.compare import command_line, split_list
+from numc.cli.inputs import read_data, read_labels
+from numc.cli.source import check_model, fixed_options
+from numc.support.arguments import Fixed
+from numc.support.errors import NumcError, quoted
+
+if TYPE_CHECKING:
+    from numc.studies.search.driver import Trial
+    from numc.studies.search.found import Search
+
+_EPILOG = """\b
+The space is one of widths, eXmY by default, or of operators. Every other sample of the data is
+kept out of the search and reported; --report-data gives others.
+Ctrl-C leaves what is finished in the folder; --resume FOLDER with the same command goes on.
+
+\b
+Examples:
+  numc search model.onnx --data x.npz --labels x.npz --tolerance 1% -o found
+  numc search model.onnx --data x.npz --operators bf16_1_1,bf16_1_2,fp32 --objective area --tolerance 1e-4
+  numc search model.onnx --data x.npz --tolerance 0.01 --sampler tpe --trials 100 --workers 4 \\
+    --space m=2..4 --settings 'fma = fma(a=bfp(16,3,{m}),b=bfp(16,3,{m}),acc=fp32)' --objective passes
+"""
+
+
+@click.command("search", epilog=_EPILOG)
+@click.argument("model", metavar="MODEL.onnx|MODEL.mlir|MODEL.pt2")
+@click.option("--data", multiple=True, metavar="[NAME=]FILE", help="Inputs: .npz or .npy. Repeatable.")
+@click.option("--labels", metavar="FILE", help="Class numbers, or values like the output's.")
+@click.option("--report-data", multiple=True, metavar="[NAME=]FILE", help="Samples that are only reported. Repeatable.")
+@click.option("--report-labels", metavar="FILE", help="Their labels.")
+@click.option(
+    "--tolerance", required=True, metavar="NUMBER|N%", help="By how much the metric may be worse than fp32's."
+)
+@click.option("--metric", metavar="NAME", help="top1, top5, mse, cosine or perplexity.")
+@click.option("--output-name", metavar="NAME", help="The output that is judged; default: the first.")
+@click.option(
+    "--evaluate", metavar="MODULE:FUNCTION", help="A function of policy and split, instead of data and metric."
+)
+@click.option("--training", is_flag=True, help="The function trains: search the backward pass, too.")
+@click.option("--space", metavar="WIDTHS", help="Widths; default: e=2..8 m=1..23.")
+@click.option("--operators", multiple=True, metavar="FMA,...", help="FMA operators, instead of widths. Repeatable.")
+@click.option("--settings", metavar="SETTINGS", help="Of a policy, with {e}; default: fma = fmacs(e{e}m{m}).")
+@click.option("--by", default="layer", metavar="layer|kind|role|model", help="What shares a choice.", show_default=True)
+@click.option("--only", multiple=True, metavar="NAME,...", help="Search these layers, kinds or roles only. Repeatable.")
+@click.option(
+    "--objective", default="bytes", metavar="NAME", help="bytes, area, passes, latency, energy.", show_default=True
+)
+@click.option("--machine", metavar="FILE|NAME", help="For latency and energy: `numc list machines`.")
+@click.option("--sampler", metavar="NAME", help="procedure, greedy, tpe or nsga2.")
+@click.option("--trials", type=click.IntRange(1), help="Propose no more after so many; for tpe and nsga2 64.")
+@click.option("--proposals", type=click.IntRange(1), default=8, help="Of tpe and nsga2 at once.", show_default=True)
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, help="Of tpe and nsga2.", show_default=True)
+@click.option("--batch", type=click.IntRange(1), default=64, help="Samples that run at once.", show_default=True)
+@click.option("--threads", type=click.IntRange(1, 1024), help="Threads of a program; no bit depends on it.")
+@click.option("--workers", type=click.IntRange(1, 1024), help="Evaluate in so many processes of this machine.")
+@click.option("--scheduler", metavar="ADDRESS", help="Evaluate on the workers of this scheduler of Dask.")
+@click.option("-o", "--output", "folder", metavar="FOLDER", help="Write the policy, the evaluations and a page there.")
+@click.option("--resume", metavar="FOLDER", help="Go on with the search in this folder.")
+@fixed_options
+@click.option("--json", "want_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def search_command(
+    context: click.Context,
+    /,
+    model: str,
+    data: tuple[str, ...],
+    labels: str | None,
+    report_data: tuple[str, ...],
+    report_labels: str | None,
+    tolerance: str,
+    operators: tuple[str, ...],
+    only: tuple[str, ...],
+    output_name: str | None,
+    workers: int | None,
+    folder: str | None,
+    resume: str | None,
+    fixed: Fixed,
+    want_json: bool,
+    **options: Any,
+) -> None:
+    """Find the cheapest arithmetic of every layer whose metric stays within a tolerance of fp32."""
+    check_model(model)
+    if folder is not None and resume is not None:
+        raise NumcError("--output starts a search, --resume goes on with one: leave one of them out")
+    known: dict[str, Any] = {
+        "tolerance": _number(tolerance),
+        "operators": [one for text in operators for one in split_list("--operators", text)],
+        "only": [one for text in only for one in split_list("--only", text)],
+        "data": read_data(data) if data else None,
+        "labels": None if labels is None else read_labels(labels),
+        "report_data": read_data(report_data) if report_data else None,
+        "report_labels": None if report_labels is None else read_labels(report_labels),
+        "workers": workers or 0,
+        "folder": resume or folder,
+        "resume": resume is not None,
+        "shapes": fixed,
+        "output": output_name,
+    }
+    if options["evaluate"] is not None and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # the function may be in a file of this folder
+    from numc.studies.search.search import Interrupted, search
+
+    try:
+        with _bar(options["trials"]) as progress:
+            found = search(model, **known, **options, commands=(command_line(context, model),), progress=progress)
+    except Interrupted as stopped:
+        kept = (
+            f"kept in {stopped.folder}: --resume {stopped.folder}"
+            if stopped.folder
+            else "not kept: --output keeps them"
+        )
+        output.say(f"numc: interrupted: {stopped.trials} candidates are evaluated and {kept}", err=True)
+        context.exit(130)
+    if want_json:
+        output.as_json(found.as_json())
+    else:
+        _show(found, resume or folder)
+    if found.best is None:
+        output.say(
+            f"numc: nothing in the space keeps {found.metric.name} within {tolerance} of fp32: widen it", err=True
+        )
+        context.exit(1)
+
+
+def _number(text: str) -> float:
+    """Return a tolerance such as 0.01 or 1%. Raises NumcError for anything else."""
+    digits = text.removesuffix("%")
+    try:
+        return float(digits) / (1 if digits == text else 100)
+    except ValueError:
+        raise NumcError(f"--tolerance {quoted(text)}: want a number such as 0.01 or 1%") from None
+
+
+@contextlib.contextmanager
+def _bar(trials: int | None) -> Iterator[Callable[[int, Trial | None, float | None], None] | None]:
+    """Show a progress bar with the best so far on stderr, if it is a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading", total=trials)
+
+        def told(count: int, best: Trial | None, fp32: float | None) -> None:
+            known = "nothing holds yet"
+            if best is not None:
+                cost = f"{best.cost:.6g}" if not fp32 else f"{best.cost / fp32:.3g} of fp32's cost"
+                known = f"best: {cost} at {best.value:.5g}"
+            bar.update(task, completed=count, description=f"{count} evaluated, {known}")
+
+        yield told
+
+
+def _show(found: Search, folder: str | None) -> None:
+    """Print the table of rows, then that of the groups, then what was written."""
+    text = found.metric.text
+    splits = [f"{found.metric.name}, {split} split" for split in ("search", "report")]
+    output.table(
+        ["arithmetic", found.settings["objective"], "of fp32", *splits],
+        [
+            [
+                row.name,
+                "-" if row.cost is None else f"{row.cost:.6g}",
+                "-" if (ratio := found.ratio(row.cost)) is None else f"{ratio:.3f}",
+                text(row.search),
+                text(row.report),
+            ]
+            for row in found.rows
+        ],
+    )
+    if found.best is not None:
+        click.echo()
+        values = found.values(found.best)
+        axes = [axis.name for axis in found.space.axes]
+        rows = [[name, f"{found.shares[name]:.2%}", *(its[a] for a in axes)] for name, its in values.items()]
+        output.table([found.settings["by"], "FMAs", *axes], rows)
+    lines = [f"{len(found.trials)} candidates, {len(found.front())} of them on the Pareto front"]
+    lines += [f"{split} split: {count} samples" for split, count in found.samples.items()]
+    if (worse := found.missed()) is not None:
+        lines.append(f"on the report split {found.metric.name} is worse by {worse:.4g}: more than the tolerance")
+    if folder is not None:
+        lines.append(f"wrote {folder}")
+    for line in lines:
+        output.say(line, err=not sys.stdout.isatty())

@@ -1,0 +1,402 @@
+"""numc.compare: several arithmetics of one model on the same data, compared with fp32."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from numc.arithmetic.dtypes import NARROW
+from numc.arithmetic.policy.load import load_policy
+from numc.arithmetic.policy.policy import Policy
+from numc.arithmetic.policy.table import decided
+from numc.compiler.cache import own_sources
+from numc.compiler.compile import contents
+from numc.compiler.lower import signature
+from numc.compiler.options import Options
+from numc.compiler.policy_table import PolicyTable, policy_table
+from numc.compiler.statistics import Statistics, counting, sampling
+from numc.frontends.imported import Imported
+from numc.frontends.load import load, title_of
+from numc.runtime.abi import TensorSpec, Weight
+from numc.runtime.container import Contents
+from numc.runtime.program import Program
+from numc.studies.comparison import Comparison
+from numc.studies.cost import report
+from numc.studies.data import BATCH, Data, check_batch, check_data
+from numc.studies.diff import layers_of_both, side_by_side
+from numc.studies.language.folder import is_folder, logits_of
+from numc.studies.metrics import SquaredError, Sums, check_metrics, check_names
+from numc.studies.observe.collect import Collector
+from numc.studies.observe.layer_outputs import LayerOutput, layer_outputs
+from numc.studies.peer import Peer
+from numc.studies.results import LayerError, Result
+from numc.studies.store import Store
+from numc.support.arguments import (
+    Fixed,
+    check_function,
+    checked,
+    checked_fixed,
+    checked_integer,
+    checked_texts,
+)
+from numc.support.environment import in_default_environment
+from numc.support.errors import NumcError, did_you_mean, quoted
+from numc.support.files import checked_path
+from numc.support.versions import own_version, version_of
+
+Array = npt.NDArray[Any]
+#: Called with a text that says what is being done, and the fraction of all work that is done.
+Progress = Callable[[str, float], None]
+FMAS = ("fp32", "mp", "bf16_1_1", "bf16_1_2", "bf16_2_2{3}")
+
+_COUNTED = ("swamping", "exponents", "denormals", "fmas")
+_ROUNDS, _SECONDS = 7, 0.5  # the most runs of a batch that are timed, and the seconds after which no further one starts
+
+
+class Interrupted(KeyboardInterrupt):
+    """The comparison was interrupted by Ctrl-C.
+
+    finished, total: the number of results. path: the file that keeps the finished ones, or None.
+    """
+
+    def __init__(self, finished: int, total: int, path: Path | None) -> None:
+        super().__init__(f"{finished} of {total} finished")
+        self.finished, self.total, self.path = finished, total, path
+
+
+@in_default_environment
+def compare(
+    model: Any,
+    data: Any,
+    *,
+    fmas: Sequence[str] = FMAS,
+    policies: Mapping[str, str | os.PathLike[str] | Policy] | Sequence[str | os.PathLike[str] | Policy] = (),
+    labels: Any = None,
+    metrics: Sequence[str] = (),
+    output: str | None = None,
+    batch: int = BATCH,
+    threads: int | None = None,
+    statistics: bool = True,
+    sample: str | float | Fraction = 1,
+    results: str | os.PathLike[str] | None = None,
+    example_inputs: Any = None,
+    shapes: Fixed | None = None,
+    values: Mapping[str, npt.ArrayLike] | None = None,
+    dynamic_shapes: Any = None,
+    commands: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> Comparison:
+    """Run a model on the same data in several arithmetics and compare each with fp32, which is always the first.
+
+    model, example_inputs, shapes, values, dynamic_shapes: as for numc.compile. Or a folder with a language model of
+    transformers, whose data are tokens [windows, length] (numc.token_windows).
+    data: arrays or tensors by name of the input; other names are ignored. Or one array, if the model has one input.
+    fmas: names or texts of FMA operators. policies: more arithmetics, as a mapping from names or as a sequence
+    (docs/policies.md).
+    labels: class numbers, or values of the shape of the output. metrics: names in studies.metrics.METRICS; if there are
+    none, top1 with class numbers as labels, otherwise cosine. output: the name of the output that is compared, by
+    default the first.
+    batch: the number of samples that run at once, where the model leaves it free. threads: as for a Program.
+    statistics: whether to count swamping and exponents too, which compiles and runs each program once more. sample: the
+    fraction 1/n of the additions that is observed.
+    results: a file that keeps every finished result; results found in it are not computed again. commands: command
+    lines that the report shows. progress: see Progress.
+    Raises NumcError if the model, the data or an option is not valid, before anything is compiled, and Interrupted for
+    Ctrl-C.
+    """
+    _check_options(metrics, batch)  # before the model is read, which takes a while
+    checked_texts(commands, "commands"), checked(statistics, "statistics", bool, "True or False")
+    check_function(progress, "progress")
+    threads = None if threads is None else checked_integer(threads, "threads", 1, 1024)
+    fraction = sampling(sample) if statistics else None
+    columns = _columns(fmas, policies)
+    fixed = checked_fixed(shapes, values)
+    if is_folder(model):
+        module, example_inputs = logits_of(model, data)
+        _, imported = named_model(module, example_inputs, fixed, dynamic_shapes)
+        name = os.fspath(model)
+    else:
+        name, imported = named_model(model, example_inputs, fixed, dynamic_shapes)
+    tables = [column.check(imported) for column in columns]
+    inputs, outputs = signature(imported)
+    chosen = named_output(output, outputs)
+    symbols = {argument.name: argument.symbols for argument in imported.inputs}
+    ready = check_data(data, labels, inputs, chosen, symbols, batch)
+    names = check_metrics(metrics, ready.labels, chosen)
+    digest = _digest(imported)
+    store = Store(checked_path(results) if results is not None else None, name, digest)
+    work = _Work(imported, ready, names, chosen, threads, fraction, columns, tables)
+    peer = Peer.find(model, imported.sources, threads, fixed)
+    about = [ready.sha256(), names, chosen.name, threads, str(fraction), own_version(), own_sources()]
+    keys = [_key(digest, str(column.options.resolved()[0]), about) for column in columns]
+    found = _results(work, keys, store, peer, progress)
+    return Comparison(
+        name, ready.samples, ready.steps[0][1], threads, names, ready.kind,
+        tuple(replace(result, name=column.name) for result, column in zip(found, columns, strict=True)),
+        {"model": digest, "data": ready.sha256()}, _versions(), tuple(commands),
+    )  # fmt: skip
+
+
+def _check_options(metrics: Sequence[str], batch: int) -> None:
+    check_names(checked_texts(metrics, "metrics"))
+    check_batch(batch)
+    if counting():  # a kernel counts for one observer only
+        raise NumcError(
+            "compare: a block of collect_stats around it counts swamping: leave swamping out of the block, or compare "
+            "outside of it"
+        )
+
+
+@dataclass(frozen=True)
+class Column:
+    """An arithmetic that is compared, and the options that compile it."""
+
+    name: str
+    options: Options
+
+    @classmethod
+    def plain(cls, fma: str) -> Column:
+        """Return the column of an operator. Raises NumcError for an unknown one."""
+        options = Options(fma, pack_weights=True)
+        options.resolved()
+        return cls(fma.strip(), options)
+
+    def check(self, imported: Imported) -> PolicyTable:
+        """Return the arithmetic of every layer. Raises NumcError if the model or the policy does not allow it."""
+        try:
+            return policy_table(imported, self.options)
+        except NumcError as error:
+            text = str(error)
+            raise NumcError(text if self.name in text else f"{self.name}: {text}") from None
+
+
+def _columns(fmas: Sequence[str], policies: Mapping[str, Any] | Sequence[Any]) -> list[Column]:
+    """Return the columns, fp32 first. Names or texts of the same arithmetic give one column, under the first name."""
+    found: dict[str, Column] = {}
+    for column in [*map(Column.plain, dict.fromkeys(["fp32", *checked_texts(fmas, "fmas")])), *_policies(policies)]:
+        if any(column.name == other.name for other in found.values()):
+            column = replace(column, name=f"policy {column.name}")  # a preset or a file that is called like an operator
+        found.setdefault(str(column.options.resolved()[0]), column)
+    return list(found.values())
+
+
+def _policies(given: Mapping[str, Any] | Sequence[Any]) -> list[Column]:
+    if isinstance(given, Mapping):
+        checked_texts(list(given), "policies")
+    else:
+        named: dict[str, Any] = {}
+        for policy in checked(given, "policies", (list, tuple), "a sequence, or a mapping from names"):
+            checked(policy, "a policy", (str, os.PathLike, Policy), "a text, the name of a file, or a preset")
+            is_text = isinstance(policy, Policy) or any(c in str(policy) for c in " =\n")
+            name = f"policy {len(named) + 1}" if is_text else checked_path(policy).stem
+            if name in named:
+                raise NumcError(f"policy {quoted(name)}: there are two of this name: rename a file")
+            named[name] = policy
+        given = named
+    return [Column(name, Options(pack_weights=True, policy=load_policy(policy))) for name, policy in given.items()]
+
+
+class _Work:
+    """What all results share: the data, and the program in fp32 that the others are compared with."""
+
+    def __init__(
+        self,
+        imported: Imported,
+        data: Data,
+        metrics: tuple[str, ...],
+        output: TensorSpec,
+        threads: int | None,
+        sample: Fraction | None,
+        columns: Sequence[Column],
+        tables: Sequence[PolicyTable],
+    ) -> None:
+        self.imported, self.data, self.metrics, self.threads = imported, data, metrics, threads
+        self.output, self.sample, self.columns, self.tables = output, sample, columns, tables
+        self._reference: Program | None = None
+
+    def run(self, number: int, peer: Peer | None, progress: Progress | None) -> Result:
+        """Compute the result of one column."""
+        column, found = self.columns[number], self.tables[number]
+
+        def say(what: str, done: float) -> None:
+            if progress is not None:
+                progress(f"{column.name}: {what}", (number + done) / len(self.columns))
+
+        say("compiling", 0)
+        if self._reference is None:
+            self._reference = Program(contents(self.imported, self.columns[0].options)[0])
+        made = contents(self.imported, column.options)[0]
+        program = self._reference if number == 0 else Program(made)
+        say("running", 0.3)
+        sums, layers, apart = self._outputs(program, peer, lambda done: say("running", 0.3 + 0.3 * done))
+        say("timing", 0.6)
+        seconds, fp32 = self._time(program)
+        say("counting", 0.65)
+        counted = self._statistics(column, lambda done: say("counting", 0.65 + 0.35 * done))
+        costs = report(found.decisions, free=1)
+        weights, packed = _weights(made)
+        # The counted number if there is one: the other does not know free sizes and the number of executions of a loop.
+        fmas = costs.total()["fmas"] // self.data.fixed
+        if counted is not None and counted.rows:
+            fmas = sum(row.fmas for row in counted.rows) // self.data.samples
+        return Result(
+            column.name,
+            str(found.policy),
+            sums.values(),
+            sums.error.relative,
+            seconds,
+            seconds / fp32,
+            fmas,
+            costs.area,
+            costs.iso_area,
+            weights,
+            packed,
+            layers,
+            tuple(decided(found.layers, found.policy)),
+            peer.agreement() if peer is not None else None,
+            counted,
+            apart,
+        )
+
+    def _outputs(
+        self, program: Program, peer: Peer | None, progress: Callable[[float], None]
+    ) -> tuple[Sums, tuple[LayerError, ...], tuple[str, ...]]:
+        """Run both programs side by side on all data.
+
+        Returns the sums over outputs, the errors of layers, and the names of layers that only one of the programs has.
+        """
+        assert self._reference is not None
+        pair = (program, self._reference)
+        keys, apart = layers_of_both(*pair)
+        sums = Sums(self.metrics)
+        errors: dict[tuple[int, str], SquaredError] = {}
+
+        def add(key: tuple[str, int], x: LayerOutput, r: LayerOutput) -> None:
+            if x.values.shape == r.values.shape:
+                errors.setdefault((r.position, r.name), SquaredError()).add(x.values, r.values)
+            else:
+                apart.add(key[0])
+
+        for step, (inputs, labels) in enumerate(self.data):
+            streams = [layer_outputs(one, inputs, threads=self.threads, seed=step) for one in pair]
+            outputs, wanted = side_by_side(streams, keys, add)
+            sums.add(outputs[self.output.name], wanted[self.output.name], labels)
+            if peer is not None:
+                peer.add(inputs, self.output.name, wanted[self.output.name])
+            progress((step + 1) / len(self.data.steps))
+        layers = (LayerError(*key, error.relative) for key, error in sorted(errors.items()) if key[1] not in apart)
+        return sums, tuple(layers), tuple(sorted(apart))
+
+    def _time(self, program: Program) -> tuple[float, float]:
+        """Return the shortest time of one batch in seconds, and that of fp32, measured in turns."""
+        assert self._reference is not None
+        inputs, _ = next(iter(self.data))
+        best = {program: np.inf, self._reference: np.inf}
+        begin = time.perf_counter()
+        for done in range(_ROUNDS):
+            for one in best:
+                start = time.perf_counter()
+                one(inputs, threads=self.threads, seed=0)
+                best[one] = min(best[one], time.perf_counter() - start)
+            if done >= 1 and time.perf_counter() - begin > _SECONDS:
+                break
+        return float(best[program]), float(best[self._reference])
+
+    def _statistics(self, column: Column, progress: Callable[[float], None]) -> Statistics | None:
+        """Run a program that counts on all data, and return its statistics."""
+        if self.sample is None:
+            return None
+        program = Program(contents(self.imported, replace(column.options, statistics=True))[0])
+        collector = Collector(program, _COUNTED, self.sample)
+        for step, (inputs, _) in enumerate(self.data):
+            progress((step + 1) / (len(self.data.steps) + 1))
+            with program.observe(collector.observe):
+                program.by_name(inputs, threads=self.threads, seed=step)
+        return Statistics(collector.rows(), _COUNTED, self.sample)
+
+
+def _results(
+    work: _Work, keys: Sequence[str], store: Store, peer: Peer | None, progress: Progress | None
+) -> list[Result]:
+    """Return the results of all columns, from the store or computed and then stored. Raises Interrupted."""
+    found = {key: result for key in keys if (result := store.get(key)) is not None}
+    for number, key in enumerate(keys):
+        if key not in found:
+            try:
+                found[key] = work.run(number, peer if number == 0 else None, progress)
+                store.put(key, found[key])
+            except KeyboardInterrupt:
+                raise Interrupted(len(found), len(keys), store.path) from None
+    return [found[key] for key in keys]
+
+
+def _weights(made: Contents) -> tuple[int, int]:
+    """Return the size of the weights in bytes, in memory and in the file."""
+    weights = [argument for argument in made.abi.arguments if isinstance(argument, Weight)]
+    return sum(weight.nbytes for weight in weights), sum(array.nbytes for array in made.weights)
+
+
+def named_model(
+    model: Any, example_inputs: Any, shapes: Any, dynamic_shapes: Any, *, purpose: str = "compare"
+) -> tuple[str, Imported]:
+    """Return the name of a model and the imported model. purpose: as for load. Raises NumcError."""
+    imported = load(model, example_inputs, dynamic_shapes=dynamic_shapes, shapes=shapes, purpose=purpose)
+    if isinstance(model, Imported):
+        return (model.sources or ("model",))[0], imported
+    return title_of(model), imported
+
+
+def named_output(name: str | None, outputs: Sequence[TensorSpec]) -> TensorSpec:
+    """Return an output of floats by its name, by default the first. Raises NumcError if there is none."""
+    names = [spec.name for spec in outputs]
+    if name is not None and checked(name, "output", str, "the name of an output") not in names:
+        known = ", ".join(map(quoted, names))
+        raise NumcError(f"output {quoted(name)}: no such output{did_you_mean(name, names)}: the model has {known}")
+    found = outputs[names.index(name) if name is not None else 0]
+    if not found.dtype.startswith("float") and found.dtype not in NARROW:
+        raise NumcError(f"output {quoted(found.name)}: is {found.dtype}: want an output of floats to compare")
+    return found
+
+
+def _digest(imported: Imported) -> str:
+    """Return a hash of the imported model, which does not depend on the file that it comes from."""
+    hashed = hashlib.sha256(imported.mlir.encode())
+    hashed.update(repr((imported.inputs, imported.outputs)).encode())
+    for position, (name, value) in imported.weights.items():
+        hashed.update(repr((position, name, value.dtype.str, value.shape)).encode())
+        hashed.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
+    return hashed.hexdigest()
+
+
+def _key(digest: str, policy: str, about: Sequence[object]) -> str:
+    return hashlib.sha256(json.dumps([digest, policy, *about]).encode()).hexdigest()
+
+
+def _versions() -> dict[str, str]:
+    found = {"numc": own_version()}
+    for package in ("torch-mlir", "onnxruntime", "numpy"):
+        if (version := version_of(package)) is not None:
+            found[package] = version
+    found["Python"] = platform.python_version()
+    found["machine"] = _processor()
+    return found
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.machine()
+    name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    return name or platform.machine()

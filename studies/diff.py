@@ -1,0 +1,258 @@
+"""numc.diff: two programs of one model on the same data, compared layer by layer."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+from numc.arithmetic.policy.text import parse_policy
+from numc.runtime.abi import TensorSpec
+from numc.runtime.program import Program, load
+from numc.runtime.tensors import as_array
+from numc.studies.data import check_values
+from numc.studies.difference import Difference, Differences, difference
+from numc.studies.observe.layer_outputs import LayerOutput, layer_outputs
+from numc.support.arguments import check_function, checked
+from numc.support.environment import in_default_environment
+from numc.support.errors import NumcError, quoted
+from numc.support.files import checked_path
+
+Array = npt.NDArray[Any]
+
+
+@in_default_environment
+@dataclass(frozen=True)
+class LayerDifference:
+    """The difference of a contraction that both programs have.
+
+    name, role: of the layer. positions: its positions among the contractions of the model, as policies count them;
+    several if products are merged under this name. executions: how often it ran; more than once in a loop. fma_a,
+    fma_b: its operator in each program.
+    """
+
+    positions: tuple[int, ...]
+    name: str
+    fma_a: str
+    fma_b: str
+    executions: int
+    difference: Difference
+
+
+@in_default_environment
+@dataclass(frozen=True)
+class OutputDifference:
+    """The difference of one output, which is None if the shapes in the two programs are not the same."""
+
+    name: str
+    shape_a: tuple[int, ...]
+    shape_b: tuple[int, ...]
+    difference: Difference | None
+
+
+@in_default_environment
+@dataclass(frozen=True)
+class Diff:
+    """The differences of two programs of one model, in program order.
+
+    apart: the names of layers that could not be compared, because one program merges their products differently,
+    computes them at compile time, or runs them as plain loops.
+    """
+
+    layers: tuple[LayerDifference, ...]
+    outputs: tuple[OutputDifference, ...]
+    apart: tuple[str, ...] = ()
+
+    @property
+    def first(self) -> LayerDifference | None:
+        """The first layer with a bit that differs; None if there is none."""
+        return next((layer for layer in self.layers if layer.difference.differ), None)
+
+    @property
+    def same(self) -> bool:
+        """Whether all bits that were compared are equal."""
+        return self.first is None and all(o.difference is not None and not o.difference.differ for o in self.outputs)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return dictionaries, lists, strings and numbers; floats may be NaN or infinite."""
+        first = self.first
+        return {**asdict(self), "first": None if first is None else first.name, "same": self.same}
+
+
+@in_default_environment
+def diff(
+    a: Program | str | os.PathLike[str],
+    b: Program | str | os.PathLike[str],
+    inputs: Mapping[str, Array],
+    *,
+    threads: int | None = None,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Diff:
+    """Run two programs of one model on the same inputs and compare the results of their contractions.
+
+    a, b: programs or names of program files. inputs: arrays by name. threads: as for a Program. seed: of stochastic
+    roundings. progress: called with the number of layers compared and the number of all layers. Errors are relative to
+    `a`. Both programs run at the same time and wait for each other, so that only a few layers are in memory at once.
+    Raises NumcError if the programs are of different models, or if the inputs do not fit or are not finite.
+    """
+    first, second = (p if isinstance(p, Program) else load_program(p) for p in (a, b))
+    check_same_model(first.manifest, second.manifest, first.inputs, second.inputs, first.outputs, second.outputs)
+    check_function(progress, "progress")
+    for name, value in checked(inputs, "inputs", Mapping, "arrays by name of the input").items():
+        check_values(name, as_array(f"input {quoted(name)}", value))
+    keys, apart = layers_of_both(first, second)
+    counts = Counter(name for name, _ in keys[0].values())
+    sums: dict[tuple[str, int], Differences] = {}
+    numbers: dict[tuple[str, int], tuple[int, int]] = {}
+    executions: Counter[tuple[str, int]] = Counter()
+
+    def add(key: tuple[str, int], of_a: LayerOutput, of_b: LayerOutput) -> None:
+        if of_a.values.shape != of_b.values.shape:
+            apart.add(key[0])
+            return
+        sums.setdefault(key, Differences()).add(of_a.values, of_b.values, of_a.execution)
+        numbers[key] = of_a.position, of_b.position
+        executions[key] += 1
+        if progress:
+            progress(len(sums), len(keys[0]))
+
+    outputs = side_by_side(
+        [layer_outputs(p, inputs, threads=threads, seed=seed) for p in (first, second)],
+        keys,
+        add,
+    )
+    fmas = [{c["id"]: c["fma"] for c in p.manifest["contractions"]} for p in (first, second)]
+    rows = first.manifest["layers"]
+    layers = [
+        LayerDifference(
+            _positions(rows, key, counts[key[0]]),
+            key[0],
+            fmas[0][a],
+            fmas[1][b],
+            executions[key],
+            sums[key].result(),
+        )
+        for key, (a, b) in numbers.items()
+        if key[0] not in apart
+    ]
+    return Diff(tuple(layers), tuple(_output(spec.name, *outputs) for spec in first.outputs), tuple(sorted(apart)))
+
+
+def load_program(path: str | os.PathLike[str]) -> Program:
+    """Load a program file. Raises NumcError if it is not one, such as a model that is not compiled."""
+    if checked_path(path).suffix in (".onnx", ".mlir", ".pt2"):
+        raise NumcError(f"{path}: is a model: compile it (numc compile {path} --fma FMA) and name the program")
+    return load(path)
+
+
+def layers_of_both(a: Program, b: Program) -> tuple[list[dict[int, tuple[str, int]]], set[str]]:
+    """Return, for each program, the contractions of layers that both have, by number; and the names of the others.
+
+    The other layers are merged differently in the two programs, or have no kernel because they are computed at compile
+    time or as plain loops.
+    """
+    tables = [_layer_keys(program.manifest["contractions"]) for program in (a, b)]
+    counts = [Counter(name for name, _ in table.values()) for table in tables]
+    apart = {name for name in counts[0] | counts[1] if counts[0][name] != counts[1][name]}
+    apart |= {row["layer"] for row in a.manifest["layers"] if row["position"] is not None} - counts[0].keys()
+    return [{n: key for n, key in table.items() if key[0] not in apart} for table in tables], apart
+
+
+def _layer_keys(contractions: Sequence[Mapping[str, Any]]) -> dict[int, tuple[str, int]]:
+    """Return the keys of contractions by number: the name, and how many contractions of that name came before."""
+    seen: Counter[str] = Counter()
+    keys = {}
+    for contraction in contractions:
+        keys[contraction["id"]] = contraction["name"], seen[contraction["name"]]
+        seen[contraction["name"]] += 1
+    return keys
+
+
+def _positions(rows: Sequence[Mapping[str, Any]], key: tuple[str, int], count: int) -> tuple[int, ...]:
+    """Return the positions in the model of one of `count` contractions of a name."""
+    name, number = key
+    found = tuple(row["position"] for row in rows if row["layer"] == name and row["position"] is not None)
+    return found[number : number + 1] if len(found) == count else found
+
+
+def side_by_side(
+    streams: Sequence[Generator[LayerOutput, None, dict[str, Array]]],
+    keys: Sequence[Mapping[int, tuple[str, int]]],
+    add: Callable[[tuple[str, int], LayerOutput, LayerOutput], None],
+) -> list[dict[str, Array]]:
+    """Call `add` with both results of every execution of a layer in `keys`, and return the outputs of both programs."""
+    outputs: list[dict[str, Array]] = [{}, {}]
+    waiting: list[dict[tuple[tuple[str, int], int], LayerOutput]] = [{}, {}]
+    running = [0, 1]
+    with closing(streams[0]), closing(streams[1]):
+        while running:
+            for side in tuple(running):
+                try:
+                    layer = next(streams[side])
+                except StopIteration as end:
+                    outputs[side] = end.value
+                    running.remove(side)
+                    continue
+                key = keys[side].get(layer.position)
+                if key is None:
+                    continue
+                place = key, layer.execution
+                waiting[side][place] = layer
+                if place in waiting[1 - side]:
+                    add(key, waiting[0].pop(place), waiting[1].pop(place))
+    return outputs
+
+
+def _output(name: str, a: Mapping[str, Array], b: Mapping[str, Array]) -> OutputDifference:
+    x, y = a[name], b[name]
+    return OutputDifference(name, x.shape, y.shape, difference(x, y) if x.shape == y.shape else None)
+
+
+def check_same_model(
+    a: Mapping[str, Any],
+    b: Mapping[str, Any],
+    inputs_a: Sequence[TensorSpec],
+    inputs_b: Sequence[TensorSpec],
+    outputs_a: Sequence[TensorSpec],
+    outputs_b: Sequence[TensorSpec],
+) -> None:
+    """Raise NumcError unless the manifests and the signatures of two programs are those of one model."""
+    for what, specs_a, specs_b in (("input", inputs_a, inputs_b), ("output", outputs_a, outputs_b)):
+        if len(specs_a) != len(specs_b):
+            _differ(f"{len(specs_a)} {what}s", f"{len(specs_b)}")
+        for x, y in zip(specs_a, specs_b, strict=True):
+            if (x.name, x.dtype) != (y.name, y.dtype) or not _sizes_fit(x.shape, y.shape):
+                _differ(f"the {what} '{x.name}' ({x})", f"'{y.name}' ({y})")
+    rows_a, rows_b = ([row for row in m["layers"] if row["position"] is not None] for m in (a, b))
+    if len({parse_policy(m["policy"]).draws for m in (a, b)}) == 2:
+        # Equal operations are merged, but not if they draw random bits.
+        fewer, more = sorted((rows_a, rows_b), key=len)
+        lost = next((row for row in fewer if not any(_rows_fit(row, other) for other in more)), None)
+        if lost is not None:
+            raise NumcError(f"not two programs of one model: only one has a layer '{lost['layer']}' ({lost['shape']})")
+        return
+    for n, (x, y) in enumerate(zip(rows_a, rows_b, strict=False)):
+        if not _rows_fit(x, y):
+            _differ(f"layer {n} '{x['layer']}' ({x['shape']})", f"'{y['layer']}' ({y['shape']})")
+    if len(rows_a) != len(rows_b):
+        _differ(f"{len(rows_a)} contractions", f"{len(rows_b)}")
+
+
+def _differ(a: str, b: str) -> None:
+    raise NumcError(f"not two programs of one model: the first has {a}, the second {b}")
+
+
+def _rows_fit(x: Mapping[str, Any], y: Mapping[str, Any]) -> bool:
+    sizes = [[row[size] for size in "bmnk"] for row in (x, y)]
+    return (x["layer"], x["kind"]) == (y["layer"], y["kind"]) and _sizes_fit(*sizes)
+
+
+def _sizes_fit(x: Sequence[int | None], y: Sequence[int | None]) -> bool:
+    """Whether two shapes are the same; None, a free size, fits any size."""
+    return len(x) == len(y) and all(m is None or n is None or m == n for m, n in zip(x, y, strict=True))

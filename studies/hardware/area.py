@@ -1,0 +1,89 @@
+"""The area of an operator's multipliers, and the passes of an fMAC (docs/cost.md has the laws and their sources)."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import NamedTuple
+
+from numc.arithmetic.formats import Format
+from numc.arithmetic.groups import GroupFormat
+from numc.arithmetic.kinds.bfp import CHUNK
+from numc.arithmetic.operators import BF16, Fma
+from numc.support.arguments import checked_integer
+from numc.support.environment import in_default_environment
+
+FP32_AREA = 24 * 24
+
+
+def passes(a: Format | GroupFormat, b: Format | GroupFormat) -> int | None:
+    """Return how many passes an fMAC makes over a pair of groups; None without block floating point.
+
+    An fMAC multiplies two bits of a magnitude by two in each pass (FAST, section V).
+    """
+    if isinstance(a, Format) or isinstance(b, Format) or "fmac2" not in a.datapaths or "fmac2" not in b.datapaths:
+        return None
+    return a.parts("fmac2") * b.parts("fmac2")
+
+
+@in_default_environment
+class StepPasses(NamedTuple):
+    """The passes of an fMAC over a pair of groups in the three contractions of a layer.
+
+    Sort widths by (total, backward): FAST orders (W, A, G) = (4, 2, 2) before (2, 2, 4), whose totals are equal.
+    """
+
+    forward: int
+    dgrad: int
+    wgrad: int
+
+    @property
+    def total(self) -> int:
+        """All passes."""
+        return sum(self)
+
+    @property
+    def backward(self) -> int:
+        """The passes of the backward pass."""
+        return self.dgrad + self.wgrad
+
+
+@in_default_environment
+def step_passes(weight: int, activation: int, gradient: int) -> StepPasses:
+    """Return the passes of a layer whose weights, activations and gradients have so many magnitude bits.
+
+    Raises NumcError for widths that are no number of 1 to 23 bits. Source: FAST, section IV.
+    """
+    given = {"weight": weight, "activation": activation, "gradient": gradient}
+    w, a, g = (-(-checked_integer(bits, f"{name} bits", 1, 23) // CHUNK) for name, bits in given.items())
+    return StepPasses(w * a, g * w, a * g)
+
+
+def area(fma: Fma) -> int:
+    """Return the area units of an operator: for each of its multipliers, significand bits of A times those of B.
+
+    The hidden bit counts (thesis, section 7.4.2: the square of the number of significand bits). The area of an fMAC,
+    which has 2 x 2 multipliers, is counted once for each pass.
+    """
+    a, b = fma.a.format, fma.b.format
+    found = passes(a, b)
+    if found is not None:
+        return found * CHUNK * CHUNK
+    return fma.products * a.precision * b.precision
+
+
+def iso_area(fma: Fma) -> Fraction:
+    """Return the ratio of the number of products per area of an operator to that of fp32."""
+    return Fraction(FP32_AREA, area(fma))
+
+
+def bf16_products(fma: Fma) -> int:
+    """Return the number of multiplications of bf16 numbers in one FMA; 0 if its operands have other formats."""
+    parts = (fma.a.format, fma.b.format)
+    return fma.products if all(_is_bf16(f) for f in parts) else 0
+
+
+def _is_bf16(fmt: Format | GroupFormat) -> bool:
+    one = BF16.format
+    return isinstance(fmt, Format) and (fmt.exponent_bits, fmt.significand_bits, fmt.subnormals, fmt.finite) == (
+        one.exponent_bits, one.significand_bits, one.subnormals, one.finite
+    )  # fmt: skip

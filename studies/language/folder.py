@@ -1,0 +1,239 @@
+"""A language model in a folder as Hugging Face writes it: configuration, safetensors, tokenizer. Nothing in it is run.
+
+Transformers is imported when a folder is opened, because numc itself does not need it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import re
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from numc.support.errors import NumcError, quoted, shortened
+from numc.support.files import checked_path
+from numc.support.json_values import parsed
+
+_CONFIG = "config.json"
+# What a tokenizer needs: without any of these, transformers makes one that knows no words.
+_VOCABULARIES = ("tokenizer.json", "vocab.json", "vocab.txt", "tokenizer.model", "spiece.model", "tekken.json")
+_INDEX = "model.safetensors.index.json"
+_FILE = re.compile(r"[\w.\-]+\.safetensors")  # of weights, in the folder itself
+_MOST = 64 << 20  # bytes of a configuration or an index
+_MOST_OF_TOKENIZER = 256 << 20  # bytes of any other file that is no weight
+_WANT = f"want a folder with {_CONFIG} and *.safetensors, as save_pretrained of transformers writes it"
+
+
+class LanguageModel:
+    """A causal language model: a token is predicted from those before it.
+
+    name: the folder. model: the module, in float32 and in evaluation mode. context: the largest number of tokens that
+    it takes, or None if it has no limit. vocabulary: the number of tokens that it knows.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        """Open a folder. Raises NumcError if it is none, if it needs code of its own, and if a weight is missing."""
+        path = checked_path(folder)
+        self.name, self._path = shortened(path, 300), path
+        _check(path, self.name)
+        with _quiet():
+            self.model = _loaded(path, self.name)
+        limit = getattr(self.model.config, "max_position_embeddings", None)
+        self.context = limit if isinstance(limit, int) else None
+        self.vocabulary: int = self.model.get_input_embeddings().weight.shape[0]
+
+    @functools.cached_property
+    def tokenizer(self) -> Any:
+        """The tokenizer of the folder. Raises NumcError if it has none that can be read as data."""
+        if not any((self._path / name).is_file() for name in _VOCABULARIES):
+            listed = ", ".join(_VOCABULARIES)
+            raise NumcError(f"{self.name}: there is no tokenizer: want one of {listed}: copy that of the model into it")
+        _refuse_code(self.name, _read(self._path / "tokenizer_config.json", self.name))
+        from transformers import AutoTokenizer
+
+        try:
+            with _quiet():
+                return AutoTokenizer.from_pretrained(self._path, local_files_only=True, trust_remote_code=False)
+        except Exception as error:  # of whichever tokenizer the folder names
+            raise NumcError(f"{self.name}: the tokenizer cannot be read: {_reason(error)}") from None
+
+    def encoded(self, text: str) -> list[int]:
+        """Return the tokens of a text. Raises NumcError if it has none, or one that the model does not know."""
+        found = list(map(int, self.tokenizer(text)["input_ids"]))
+        if not found:
+            raise NumcError("the text has no tokens: write at least one word")
+        self.check_tokens(max(found))
+        return found
+
+    def check_tokens(self, largest: int) -> None:
+        """Raise NumcError if there is a token that the model does not know."""
+        if largest >= self.vocabulary:
+            raise NumcError(
+                f"{self.name}: token {largest}: the model knows {self.vocabulary} tokens, 0 to {self.vocabulary - 1}: "
+                "use the tokenizer that it was trained with"
+            )
+
+
+def text_tokens(folder: str | os.PathLike[str], file: str | os.PathLike[str]) -> list[int]:
+    """Return the tokens of a text file by the tokenizer of a folder. Raises NumcError if either cannot be read."""
+    if not is_folder(folder):
+        raise NumcError(f"{shortened(file, 300)}: a text needs a tokenizer: name a folder as the model, or give tokens")
+    try:
+        text = checked_path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8"
+        raise NumcError(f"{shortened(file, 300)}: cannot read: {reason}: want a text") from None
+    return LanguageModel(folder).encoded(text)
+
+
+def is_folder(model: object) -> bool:
+    """Whether a model is the name of a folder."""
+    return isinstance(model, (str, os.PathLike)) and os.path.isdir(model)
+
+
+def _check(path: Path, name: str) -> None:
+    """Raise NumcError unless a folder has all that `_loaded` reads, and nothing that would have to be run."""
+    if not path.is_dir():
+        raise NumcError(f"{name}: {'is a file' if path.exists() else 'no such folder'}: {_WANT}")
+    if not (path / _CONFIG).is_file():
+        raise NumcError(f"{name}: has no {_CONFIG}: {_WANT}")
+    _check_sizes(path, name)
+    config = _read(path / _CONFIG, name)
+    _refuse_code(name, config)
+    if config.get("quantization_config"):
+        raise NumcError(f"{name}: its weights are quantised: numc rounds to formats itself: use the model before that")
+    _check_index(path, name)
+    if given := config.get("transformers_weights"):
+        _check_file(path, name, _CONFIG, given)
+    if not any(path.glob("*.safetensors")):
+        pickled = sorted(file.name for file in (*path.glob("*.bin"), *path.glob("*.pt"), *path.glob("*.pth")))
+        what = f"weights in {quoted(pickled[0])}, which are pickled, that is code" if pickled else "no weights"
+        raise NumcError(f"{name}: has {what}: want *.safetensors: save_pretrained of transformers writes them")
+    for package in ("torch", "transformers"):
+        if find_spec(package) is None:
+            raise NumcError(f"{name}: needs {package}, which is not installed: pip install 'numc[torch]' transformers")
+
+
+def _check_sizes(path: Path, name: str) -> None:
+    """Raise NumcError for a file that is no weight and larger than such files are."""
+    for file in sorted(path.iterdir()):
+        if file.suffix == ".safetensors" or not file.is_file():
+            continue
+        described = file.name in (_CONFIG, _INDEX) or file.name.endswith("config.json")
+        size, most = file.stat().st_size, _MOST if described else _MOST_OF_TOKENIZER
+        if size > most and (described or file.suffix in (".json", ".txt", ".model", ".jinja")):
+            raise NumcError(f"{name}: {quoted(file.name)} has {size >> 20} MiB: at most {most >> 20} MiB are read")
+
+
+def _check_index(path: Path, name: str) -> None:
+    """Raise NumcError if the index names anything but files of safetensors in the folder itself."""
+    index = _read(path / _INDEX, name)
+    files = index.get("weight_map", {}) if index else {}
+    if not isinstance(files, dict):
+        raise NumcError(f"{name}: {_INDEX} has no weight_map from weights to files: {_WANT}")
+    for file in dict.fromkeys(map(str, files.values())):
+        _check_file(path, name, _INDEX, file)
+
+
+def _check_file(path: Path, name: str, where: str, file: object) -> None:
+    if not isinstance(file, str) or not _FILE.fullmatch(file):
+        what = "only *.safetensors in the folder itself are read, which hold no code"
+        raise NumcError(f"{name}: {where} names the file {quoted(file)}: {what}")
+    if not (path / file).is_file():
+        raise NumcError(f"{name}: {where} names the file {quoted(file)}, which is not there: copy it into the folder")
+
+
+def _read(file: Path, name: str) -> dict[str, Any]:
+    """Return the content of a JSON file, nothing if there is none. Raises NumcError for anything but an object."""
+    try:
+        found = parsed(file.read_text(encoding="utf-8")) if file.exists() else {}
+    except OSError as error:
+        raise NumcError(f"{name}: cannot read {file.name}: {error.strerror or error}") from None
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise NumcError(f"{name}: {file.name} is not a JSON object: {_WANT}")
+    return found
+
+
+def _refuse_code(name: str, config: dict[str, Any]) -> None:
+    if config.get("auto_map"):
+        raise NumcError(f"{name}: needs Python code of its own (auto_map), which numc never runs: "
+                        "use a model whose architecture is part of transformers")  # fmt: skip
+
+
+def _loaded(path: Path, name: str) -> Any:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    try:
+        model, about = AutoModelForCausalLM.from_pretrained(
+            path,
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=True,
+            dtype=torch.float32,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # they are refused below, with their names
+        )
+    except Exception as error:  # of whichever architecture the folder names
+        raise NumcError(f"{name}: not a causal language model that transformers can read: {_reason(error)}") from None
+    for what in ("missing_keys", "mismatched_keys"):
+        if wrong := sorted(key if isinstance(key, str) else key[0] for key in about[what]):
+            kind = "is missing" if what == "missing_keys" else "has another shape than the configuration says"
+            raise NumcError(f"{name}: weight {quoted(wrong[0])} {kind} ({len(wrong)} in all): the files are not whole")
+    return model.eval()
+
+
+def _reason(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return shortened(lines[0] if lines else type(error).__name__, 200)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Suppress the progress bars and warnings of transformers, about which a user can do nothing."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def logits_of(folder: str | os.PathLike[str], windows: Any) -> tuple[Any, Any]:
+    """Return a module that gives the logits of a folder's model, and example inputs: one window.
+
+    windows: tokens [windows, length]. Raises NumcError if the model does not take them.
+    """
+    import torch
+
+    language = LanguageModel(folder)
+    if not hasattr(windows, "dtype") or windows.ndim != 2 or windows.size == 0 or str(windows.dtype) != "int64":
+        wanted = "tokens, int64 [windows, length], as numc.token_windows cuts them"
+        raise NumcError(f"{language.name}: a language model is compared on {wanted}: give --tokens FILE")
+    length = int(windows.shape[1])
+    if language.context is not None and length > language.context:
+        limit = f"its context has {language.context}: give a smaller --length"
+        raise NumcError(f"{language.name}: windows of {length} tokens, {limit}")
+    language.check_tokens(int(windows.max()))
+
+    class LanguageModelLogits(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = language.model
+
+        def forward(self, input_ids: torch.Tensor) -> Any:
+            every = torch.ones_like(input_ids)  # else transformers looks for several texts in a window
+            return self.model(input_ids=input_ids, attention_mask=every, use_cache=False).logits
+
+    return LanguageModelLogits().eval(), (torch.zeros((1, length), dtype=torch.int64),)

@@ -1,0 +1,183 @@
+"""The charts of a comparison."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from numc.studies.metrics import METRICS
+from numc.studies.report.charts import (
+    COLOURS,
+    Axis,
+    Chart,
+    Exponents,
+    Point,
+    Rule,
+    Series,
+    accumulator_bits,
+    decades,
+    distinct,
+    exponents_of,
+    linear,
+    slug,
+    swamping_axes,
+)
+from numc.studies.results import BREAKS, ComparisonData, Result
+
+REFERENCE = "ink"  # the colour of fp32; other arithmetics have c0, c1, ...; layers have q0.000 to q1.000
+_MOST = 2
+"""Errors above 10^2 are at the end of the axis: how far does not matter."""
+
+
+def colour_of(comparison: ComparisonData, result: Result) -> tuple[str, int]:
+    """Return the colour and the shape of the marker of an arithmetic."""
+    number = comparison.results.index(result)
+    if number == 0:
+        return REFERENCE, 0
+    return f"c{(number - 1) % COLOURS}", 1 + (number - 1) % 5 + (number - 1) // COLOURS
+
+
+def accuracy(comparison: ComparisonData) -> Chart:
+    """Return the chart of the first metric over area."""
+    name = comparison.metrics[0]
+    metric = METRICS[name]
+    scale = 100.0 if metric.percent else 1.0
+    values = [r.metrics[name] * scale for r in comparison.results]
+    label = f"{name} (%)" if metric.percent else name
+    axis = linear(label, values, better="high" if metric.best == "max" else "low")
+    told = [f"{name} {v:.4g}{'%' if metric.percent else ''}" for v in values]
+    return _over_area(comparison, "accuracy", f"{name} over area", axis, values, told, metric.best == "max")
+
+
+def error(comparison: ComparisonData) -> Chart:
+    """Return the chart of the relative error of the outputs over area."""
+    values = [r.error for r in comparison.results]
+    axis = decades("relative error against fp32", values, "low", _MOST)
+    told = [f"relative error {v:.2g}" for v in values]
+    return _over_area(comparison, "error", "error over area", axis, values, told, False, leave_out=1)
+
+
+def _over_area(
+    comparison: ComparisonData,
+    name: str,
+    title: str,
+    y: Axis,
+    values: Sequence[float],
+    told: Sequence[str],
+    high: bool,
+    leave_out: int = 0,
+) -> Chart:
+    areas = [r.area for r in comparison.results]
+    low, top = min(areas) / 1.25, max(areas) * 1.25
+    ticks = [t for t in (1, 4, 16, 64, 192, 576, 1728) if low <= t <= top]
+    kept: list[int] = []
+    for tick in reversed(ticks):  # far enough apart that their texts do not touch on a narrow page
+        if not kept or math.log(kept[-1] / tick) > math.log(top / low) / 7:
+            kept.append(tick)
+    x = Axis("area units of an FMA", low, top, tuple((t, str(t)) for t in reversed(kept)), True, "low")
+    series = []
+    for number, result in enumerate(comparison.results[leave_out:], leave_out):
+        colour, shape = colour_of(comparison, result)
+        text = f"{result.name}: {told[number]}, {areas[number]:.4g} area units, {result.iso_area:.4g} times the FMAs"
+        series.append(Series(result.name, ((areas[number], values[number]),), colour, shape, False, (text,)))
+    points = sorted((s.points[0] for s in series), key=lambda p: (p[0], -p[1] if high else p[1]))
+    front: list[Point] = []
+    for point in points:
+        if math.isfinite(point[1]) and (not front or (point[1] > front[-1][1] if high else point[1] < front[-1][1])):
+            front.append(point)
+    return Chart(name, title, x, y, tuple(series), guide=tuple(_steps(front)) if len(front) > 1 else ())
+
+
+def _steps(front: Sequence[Point]) -> Iterable[Point]:
+    """Return the frontier as a staircase, which keeps its value up to the next area."""
+    for n, point in enumerate(front):
+        if n:
+            yield point[0], front[n - 1][1]
+        yield point
+
+
+def layer_names(comparison: ComparisonData) -> list[str]:
+    """Return the names of the contractions in program order."""
+    return [layer.name or f"contraction {layer.position}" for layer in comparison.results[0].layers]
+
+
+def layer_errors(comparison: ComparisonData) -> Chart | None:
+    """Return the chart of the error of each layer, with a line for each arithmetic; None if there is only fp32."""
+    others = [result for result in comparison.results[1:] if result.layers]
+    if not others:
+        return None
+    count = len(layer_names(comparison))
+    every = next(step for power in itertools.count() for step in (10**power, 2 * 10**power, 5 * 10**power)
+                 if count / step <= 7 or count <= 10)  # fmt: skip
+    x = Axis("contraction, in program order", -0.4, max(count - 0.6, 0.6),
+             tuple((n, str(n)) for n in range(0, count, every)))  # fmt: skip
+    values = [layer.error for r in others for layer in r.layers]
+    y = decades("relative error against fp32", [*values, BREAKS], most=_MOST)
+    series = []
+    for result in others:
+        colour, shape = colour_of(comparison, result)
+        points = tuple((float(layer.position), layer.error) for layer in result.layers)
+        told = tuple(f"{result.name}, {layer.name}: relative error {layer.error:.2g}" for layer in result.layers)
+        first = tuple(n for n, layer in enumerate(result.layers) if layer is result.breaks)
+        series.append(Series(result.name, points, colour, shape, True, told, first))
+    rules = (Rule("y", BREAKS, f"{BREAKS:g}: broken"),)
+    return Chart("layers", "error by layer", x, y, tuple(series), rules)
+
+
+def swamping(comparison: ComparisonData) -> tuple[Chart, ...]:
+    """Return the charts of the FMAs without swamping, in percent, over significand bits; one for each arithmetic."""
+    found = []
+    for result in comparison.results:
+        rows = [row for row in result.statistics.rows if row.swamping is not None] if result.statistics else []
+        if not rows:
+            continue
+        x, y = swamping_axes()
+        series = []
+        for n, row in enumerate(rows):
+            points = tuple((float(k), 100.0 * row.without_swamping(k)) for k in range(25))
+            told = tuple(f"{row.layer}: {p:.4g}% without swamping at {k:g} bits" for k, p in points)
+            colour = f"q{n / max(1, len(rows) - 1):.3f}"
+            series.append(Series(row.layer, points, colour, 0, True, told))
+        rules: tuple[Rule, ...] = ()
+        if len({row.fma for row in rows}) == 1:
+            bits = accumulator_bits(rows[0].fma)
+            shares = [100 * row.without_swamping(bits) for row in rows]
+            rules = (Rule("x", bits, f"k = {bits}: {_span(min(shares), max(shares))}%"),)
+        found.append(Chart(f"swamping-{slug(result.name)}", result.name, x, y, tuple(series), rules))
+    return tuple(found)
+
+
+def _span(low: float, high: float) -> str:
+    one, other = f"{low:.3g}", f"{high:.3g}"
+    return one if one == other else f"{one} to {other}"
+
+
+def exponents(comparison: ComparisonData) -> tuple[Exponents, ...]:
+    """Return the exponent histograms of each arithmetic that has them."""
+    found = []
+    for result in comparison.results:
+        rows = result.statistics.rows if result.statistics else ()
+        if (chart := exponents_of(result.name, result.name, rows)) is not None:
+            found.append(chart)
+    if found:  # the format with the narrowest range is the most interesting one
+        best = min(range(len(found)), key=lambda n: _narrowest(found[n]))
+        found[best] = replace(found[best], open=True)
+    return tuple(found)
+
+
+def _narrowest(chart: Exponents) -> int:
+    every = [h.inside for _, three in chart.rows for h in three if h is not None and h.inside is not None]
+    return min((high - low for low, high in every), default=1 << 20)
+
+
+def all_charts(comparison: ComparisonData) -> list[Chart | Exponents]:
+    """Return all charts that have something to show."""
+    found: list[Chart | Exponents] = [accuracy(comparison)]
+    if len(comparison.results) > 1:
+        found.append(error(comparison))
+    if (by_layer := layer_errors(comparison)) is not None:
+        found.append(by_layer)
+    found += [*swamping(comparison), *exponents(comparison)]
+    return distinct(found)

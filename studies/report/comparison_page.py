@@ -1,0 +1,167 @@
+"""The HTML page of a comparison: the values that fill in its template."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from numc.studies.metrics import METRICS
+from numc.studies.report import comparison_charts as charts
+from numc.studies.report.charts import Chart
+from numc.studies.report.drawing import drawn, environment, number, ridge
+from numc.studies.results import AGREES, BREAKS, ComparisonData, Result
+
+KEEPS = 0.005
+"""An arithmetic whose first metric is worse than that of fp32 by at most this much keeps it."""
+
+
+def render(comparison: ComparisonData) -> str:
+    """Return the page as text. It refers to no other file."""
+    return (
+        environment()
+        .get_template("comparison.html.jinja")
+        .render(
+            c=comparison,
+            name=Path(comparison.model).name,
+            metrics=[METRICS[name] for name in comparison.metrics],
+            findings=findings(comparison),
+            look={result.name: _look(comparison, result) for result in comparison.results},
+            scatter=[drawn(chart, labels="points") for chart in _scatters(comparison)],
+            layers=None if (by_layer := charts.layer_errors(comparison)) is None else drawn(by_layer, labels="ends"),
+            layer_names=charts.layer_names(comparison),
+            layer_rows=_layer_rows(comparison),
+            swamping=[drawn(chart, labels="") for chart in charts.swamping(comparison)],
+            exponents=[ridge(chart) for chart in charts.exponents(comparison)],
+            notes=_notes(comparison),
+            apart=[(r.name, ", ".join(r.apart)) for r in comparison.results if r.apart],
+            tables=_tables(comparison),
+            agrees=AGREES,
+            breaks=BREAKS,
+        )
+    )
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One of the main results: its subject, its value, and a sentence."""
+
+    about: str
+    answer: str
+    text: str
+    look: tuple[str, int] | None = None
+    bad: bool = False
+
+
+def keeps(comparison: ComparisonData, result: Result) -> bool:
+    """Whether the first metric of an arithmetic is at most KEEPS worse than that of fp32."""
+    metric = METRICS[comparison.metrics[0]]
+    mine, fp32 = result.metrics[metric.name], comparison.results[0].metrics[metric.name]
+    if metric.name == "mse" and comparison.labels != "values":
+        return result.error <= KEEPS
+    worse = fp32 - mine if metric.best == "max" else mine - fp32
+    return worse <= KEEPS * (1.0 if metric.percent or metric.name == "cosine" else abs(fp32))
+
+
+def findings(comparison: ComparisonData) -> list[Finding]:
+    """Return the main results, which the page shows first."""
+    name, others = comparison.metrics[0], comparison.results[1:]
+    metric = METRICS[name]
+    how = "0.5 points" if metric.percent else "0.005" if name == "cosine" else "0.5%"
+    found = []
+    good = [r for r in others if keeps(comparison, r)]
+    if good:
+        best = min(good, key=lambda r: (r.area, r.error))
+        value, times = metric.text(best.metrics[name]), number(best.iso_area)
+        text = f"{name} {value}: within {how} of fp32, with {times} times the FMAs in the area of fp32’s multipliers."
+        found.append(Finding(f"Cheapest that keeps {name}", best.name, text, _look(comparison, best)))
+    elif others:
+        found.append(Finding(f"Cheapest that keeps {name}", "none", f"None is within {how} of fp32.", bad=True))
+    finite = [r for r in others if math.isfinite(r.error)]
+    if finite:
+        best = min(finite, key=lambda r: r.error)
+        text = f"Relative error {number(best.error, 2)} of the outputs, at {number(best.iso_area)} times the FMAs."
+        found.append(Finding("Closest to fp32", best.name, text, _look(comparison, best)))
+    broken = [(r, r.breaks) for r in others if r.breaks is not None]
+    if broken:
+        result, layer = min(broken, key=lambda pair: (pair[1].position, -pair[1].error))
+        rest = f", {len(broken) - 1} more later" if len(broken) > 1 else ""
+        text = f"{result.name} has a relative error of {number(layer.error, 2)} there{rest}."
+        found.append(Finding("Breaks first", layer.name or f"contraction {layer.position}", text,
+                             _look(comparison, result)))  # fmt: skip
+    elif others:
+        found.append(Finding("Breaks first", "no layer", f"All relative errors of layers are at most {BREAKS:g}."))
+    peer = comparison.onnxruntime
+    if peer is not None and not peer.note:
+        sign = "≤" if peer.holds else ">"
+        text = (f"Relative error {number(peer.error, 2)} {sign} {number(AGREES, 2)}, largest difference "
+                f"{number(peer.largest, 2)}, version {peer.version}.")  # fmt: skip
+        answer = "agrees" if peer.holds else "differs"
+        found.append(Finding("fp32 against onnxruntime", answer, text, bad=not peer.holds))
+    else:
+        why = peer.note if peer is not None else "onnxruntime is not installed, or the model is not an ONNX file."
+        found.append(Finding("fp32 against onnxruntime", "not checked", why))
+    return found
+
+
+def _look(comparison: ComparisonData, result: Result) -> tuple[str, int]:
+    return charts.colour_of(comparison, result)
+
+
+def _scatters(comparison: ComparisonData) -> list[Chart]:
+    found = [charts.accuracy(comparison)]
+    if len(comparison.results) > 1:
+        found.append(charts.error(comparison))
+    return found
+
+
+def _layer_rows(comparison: ComparisonData) -> list[dict[str, Any]]:
+    found = []
+    for n, name in enumerate(charts.layer_names(comparison)):
+        cells = []
+        for result in comparison.results[1:]:
+            error = next((layer.error for layer in result.layers if layer.position == n), None)
+            # From an error of 10^-10, without tint, to 1, the full tint.
+            tint = 0.0
+            if error is not None and error > 0:
+                tint = min(1.0, max(0.0, 1 + math.log10(error) / 10)) if math.isfinite(error) else 1.0
+            is_broken = error is not None and not error <= BREAKS
+            cells.append({"error": error, "tint": 1.0 if error != error else tint, "broken": is_broken})
+        found.append({"position": n, "name": name, "cells": cells})
+    return found
+
+
+def _notes(comparison: ComparisonData) -> list[str]:
+    """Return the reasons why statistics of some layers are missing."""
+    found: list[str] = []
+    for result in comparison.results:
+        rows = result.statistics.rows if result.statistics is not None else ()
+        for note in dict.fromkeys(row.note for row in rows if row.note):
+            layers = [row.layer for row in rows if row.note == note]
+            where = (
+                "all layers" if len(layers) == len(rows) else ", ".join(layers[:4]) + ("…" if len(layers) > 4 else "")
+            )
+            found.append(f"{result.name}, {where}: {note}")
+    return found
+
+
+def _tables(comparison: ComparisonData) -> dict[str, Any]:
+    """Return the table of the contractions, with their operators under policies that use several operators."""
+    rows = [{**row, "fmas": math.prod(row[size] or 1 for size in "bmnk")} for row in comparison.results[0].table]
+    total = sum(row["fmas"] for row in rows) or 1
+    plain = [r for r in comparison.results if _is_plain(r)]
+    mixed = [r for r in comparison.results if not _is_plain(r)]
+    operators = [[row["fma"] for row in r.table if row["position"] is not None] for r in mixed]
+    return {
+        "rows": [{**row, "share": row["fmas"] / total} for row in rows],
+        "plain": [(r.name, r.operators[0] if r.operators else r.name) for r in plain],
+        "mixed": [
+            {"name": r.name, "text": r.policy, "rows": r.table, "fmas": fmas}
+            for r, fmas in zip(mixed, operators, strict=True)
+        ],
+    }
+
+
+def _is_plain(result: Result) -> bool:
+    return len(result.policy.splitlines()) == 1 and result.policy.startswith("default ")
