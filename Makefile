@@ -28,6 +28,7 @@ lint: install-test
 	$(RUN)/ruff format --check .
 	$(RUN)/mypy src/numc
 	PYTHONPATH=src $(RUN)/lint-imports --no-cache
+	$(RUN)/python tools/house.py
 
 # The default tier: all that can break a bit, 6 minutes on two cores.
 test: lint

@@ -13,10 +13,10 @@ from typing import Any
 import click
 from rich.console import Console
 
-from benchmarks import provenance
-from benchmarks.render import render
-from benchmarks.report import TABLES
-from benchmarks.tables import rich
+from benchmarks.report import provenance
+from benchmarks.report.render import render
+from benchmarks.report.report import TABLES
+from benchmarks.report.tables import rich
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results.json"
@@ -28,7 +28,7 @@ Section = Callable[[float, bool], list[dict[str, Any]]]
 
 def _sections() -> dict[str, tuple[Section, float]]:
     """The function of every section, and how many seconds it measures each group of calls that take turns."""
-    from benchmarks import (
+    from benchmarks.sections import (
         emulators,
         gemm,
         generation,
@@ -115,7 +115,7 @@ def run(sections: Sequence[str], quick: bool, output: Path) -> None:
 @click.argument("results", type=click.Path(path_type=Path, exists=True), default=RESULTS)
 def render_command(results: Path) -> None:
     """Write the marked blocks of docs/performance.md and docs/memory.md, and the plots, from RESULTS."""
-    from benchmarks.plots import draw
+    from benchmarks.report.plots import draw
 
     content = json.loads(results.read_text())
     for page in PAGES:

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from numc.compiler.statistics import BITS, LayerStatistics, Statistics
+from numc.compiler.arrays.statistics import BITS, LayerStatistics, Statistics
 from numc.support.errors import escaped, shortened
 from numc.support.files import write_whole
 from numc.support.json_values import json_values

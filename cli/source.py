@@ -50,8 +50,8 @@ class Arithmetic:
 
         Raises NumcError for unknown names, and for options that exclude each other.
         """
-        from numc.arithmetic.policy.load import load_policy
         from numc.compiler.options import Options
+        from numc.numerics.policy.load import load_policy
 
         if self.policy is not None and (self.fma is not None or self.ops is not None):
             given = "--ops" if self.fma is None else "--fma"
@@ -192,7 +192,7 @@ def program_from(
         check_model(path)
         options = replace(arithmetic.options(), statistics=statistics)
         from numc.cli.output import compiling
-        from numc.compiler.compile import contents
+        from numc.compiler.programs.compile import contents
 
         with compiling(path):
             return Program(contents(path, options, arithmetic.fixed)[0])

@@ -13,20 +13,20 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from numc.arithmetic.policy.layer import SWAPPED, kinds_of, role_of
-from numc.arithmetic.policy.table import COLUMNS
 from numc.compiler import pipeline
 from numc.compiler.lower import module_of, signature
 from numc.compiler.options import Options
 from numc.frontends.imported import Imported
+from numc.numerics.policy.layer import SWAPPED, kinds_of, role_of
+from numc.numerics.policy.table import COLUMNS
 from numc.passes import facts
-from numc.passes.buffers.mark_parts import buffers_of, parts_of
 from numc.passes.explicit.fmas import fmas_of
 from numc.passes.explicit.width_slots import slots_of
 from numc.passes.llvm.packed_entry import ENTRY
 from numc.passes.plan.emit_kernels import contractions_of
 from numc.passes.plan.functions import kernels_of
-from numc.passes.tensors.narrow_operands import ACTIVATIONS
+from numc.passes.tensors.narrow.narrow_operands import ACTIVATIONS
+from numc.passes.vector.mark_parts import buffers_of, parts_of
 from numc.runtime.abi import NO_LIMIT, Abi, SizeSymbol, Weight, WidthRange
 from numc.runtime.container import Contents, pack_ir
 from numc.support.versions import version_of

@@ -9,14 +9,14 @@ from pathlib import Path
 from torch_mlir import ir
 from torch_mlir.dialects import linalg  # noqa: F401  (takes long: not at the first operation, when the model is there)
 
-from numc.arithmetic.dtypes import NARROW_ELEMENTS
-from numc.arithmetic.policy.load import load_policy
-from numc.arithmetic.policy.policy import Policy
 from numc.compiler import pipeline
 from numc.compiler.options import Options
 from numc.frontends.imported import Argument, Imported
 from numc.frontends.load import load_file
 from numc.frontends.parse import parse_module
+from numc.numerics.dtypes import NARROW_ELEMENTS
+from numc.numerics.policy.load import load_policy
+from numc.numerics.policy.policy import Policy
 from numc.passes import facts
 from numc.passes.explicit.stored_codes import INPUTS, RESULTS
 from numc.runtime.abi import Input, TensorSpec

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from numc.arithmetic.policy.policy import Policy, plain
 from numc.compiler.targets import resolve
+from numc.numerics.policy.policy import Policy, plain
 from numc.passes.kernels.backend import Target
 from numc.runtime.library import usable_features
 from numc.support.arguments import checked, checked_integer

@@ -7,62 +7,65 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
+from typing import TypeAlias
 
 from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect  # noqa: F401  (registers the refback-* and tm-tensor-* passes)
 from torch_mlir.passmanager import PassManager
 
-from numc.arithmetic.policy.policy import Policy
 from numc.compiler.options import Options
+from numc.numerics.policy.policy import Policy
 from numc.passes import linalg
 from numc.passes.buffers.free_early import free_early
-from numc.passes.buffers.lower_math import lower_math
-from numc.passes.buffers.lower_numc import lower_numc
-from numc.passes.buffers.mark_parts import mark_parts
-from numc.passes.buffers.outline import outline
-from numc.passes.buffers.parallel_loops import parallel_loops
-from numc.passes.buffers.rows import call_rows
+from numc.passes.buffers.return_updated import return_updated
 from numc.passes.explicit.explicit_arithmetic import check_arithmetic, explicit_arithmetic
-from numc.passes.explicit.narrow_tensors import narrow_tensors
-from numc.passes.explicit.run_time_checks import run_time_checks
 from numc.passes.explicit.stored_codes import stored_codes
 from numc.passes.explicit.tidy_conversions import tidy_conversions
-from numc.passes.kernels.backend import Target
+from numc.passes.imported.affine_reads import affine_reads
+from numc.passes.imported.crop_windows import crop_windows
+from numc.passes.imported.narrow_tensors import narrow_tensors
+from numc.passes.imported.run_time_checks import run_time_checks
+from numc.passes.kernels.backend import Backend, Target
 from numc.passes.kernels.backend.mlir_c import run as run_unlocked
 from numc.passes.kernels.backend.objects import ObjectCode
+from numc.passes.kernels.backend.x86 import X86
 from numc.passes.llvm.checks_to_failures import checks_to_failures
 from numc.passes.llvm.locate_arguments import locate_arguments
 from numc.passes.llvm.packed_entry import ENTRY, packed_entry
 from numc.passes.llvm.scalar_loops import annotate_branches, scalar_loops
 from numc.passes.llvm.without_fma import without_fma
-from numc.passes.plan.by_rows import by_rows
 from numc.passes.plan.emit_kernels import emit_kernels
 from numc.passes.plan.functions import kernels_of
 from numc.passes.plan.keep_borders import keep_borders
 from numc.passes.plan.plan_kernels import plan_kernels
+from numc.passes.rows.by_rows import by_rows
 from numc.passes.streams.side_by_side import side_by_side
-from numc.passes.tensors.affine_reads import affine_reads
-from numc.passes.tensors.byte_tensors import byte_tensors
-from numc.passes.tensors.crop_windows import crop_windows
 from numc.passes.tensors.direct_slices import direct_slices
 from numc.passes.tensors.drop_unused_results import drop_unused_results
 from numc.passes.tensors.fold_constants import fold_constants
 from numc.passes.tensors.fuse_elementwise import fuse_elementwise
-from numc.passes.tensors.hoist_products import hoist_products
 from numc.passes.tensors.index_tables import index_tables
-from numc.passes.tensors.integer_products import integer_products
 from numc.passes.tensors.join_reductions import join_reductions
-from numc.passes.tensors.merge_products import merge_products
-from numc.passes.tensors.narrow_operands import narrow_operands
+from numc.passes.tensors.memory.read_only_arguments import read_only_arguments
+from numc.passes.tensors.memory.separate_buffers import separate_buffers
+from numc.passes.tensors.memory.update_in_place import update_in_place
+from numc.passes.tensors.memory.write_over import write_over
+from numc.passes.tensors.narrow.byte_tensors import byte_tensors
+from numc.passes.tensors.narrow.narrow_operands import narrow_operands
 from numc.passes.tensors.permuted_results import permuted_results
-from numc.passes.tensors.read_only_arguments import read_only_arguments
-from numc.passes.tensors.separate_buffers import separate_buffers
-from numc.passes.tensors.skip_zeros import skip_zeros
-from numc.passes.tensors.split_batches import split_batches
-from numc.passes.tensors.sum_products import sum_products
-from numc.passes.tensors.unroll_windows import unroll_windows
-from numc.passes.tensors.update_in_place import return_updated, update_in_place
-from numc.passes.tensors.write_over import write_over
+from numc.passes.tensors.products.hoist_products import hoist_products
+from numc.passes.tensors.products.integer_products import integer_products
+from numc.passes.tensors.products.merge_products import merge_products
+from numc.passes.tensors.products.skip_zeros import skip_zeros
+from numc.passes.tensors.products.split_batches import split_batches
+from numc.passes.tensors.products.sum_products import sum_products
+from numc.passes.tensors.windows.unroll_windows import unroll_windows
+from numc.passes.vector.call_rows import call_rows
+from numc.passes.vector.lower_math import lower_math
+from numc.passes.vector.lower_numc import lower_numc
+from numc.passes.vector.mark_parts import mark_parts
+from numc.passes.vector.outline import outline
+from numc.passes.vector.parallel_loops import parallel_loops
 from numc.support.errors import FAULT, CompilerBug, NumcError
 from numc.support.files import keep
 from numc.support.progress import tell
@@ -176,8 +179,10 @@ def _lower(module: ir.Module, state: State) -> None:
     annotate_branches(module.operation)
 
 
+Stages: TypeAlias = Mapping[str, Mapping[str, Pass]]
+
 # Stage -> its passes, in order. A pass is named so that --passes and dumps can speak of it.
-STAGES: Mapping[str, Mapping[str, Pass]] = {
+TO_PLAN: Stages = {
     # The model as it was imported, in structured operations of one kind.
     "linalg": {
         "generalize": upstream(
@@ -257,6 +262,10 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
         "by-rows": ours(by_rows, "target.isa", switch="by-rows"),
         "keep-borders": ours(keep_borders, switch="keep-borders"),  # what is padded for one operation alone is gone
     },
+}
+
+# The stages after the plan belong to the backend.
+_X86: Stages = {
     # Contractions become calls of kernels, which no pass changes from here to the dialect of LLVM.
     "kernels": {
         "emit-kernels": ours(emit_kernels, "target"),
@@ -297,6 +306,18 @@ STAGES: Mapping[str, Mapping[str, Pass]] = {
 }
 
 
+AFTER_PLAN: Mapping[str, Stages] = {X86.name: _X86}
+
+
+def stages_of(backend: Backend) -> Stages:
+    """All stages of the lowering to a backend's code."""
+    return {**TO_PLAN, **AFTER_PLAN[backend.name]}
+
+
+STAGES: Stages = stages_of(X86)
+"""The stages of the backend whose code runs on this machine."""
+
+
 def run(module: ir.Module, state: State, *, after: str = "", to: str = "llvm", dump_dir: Path | None = None) -> None:
     """Run the stages that follow `after` up to and including `to` on `module`, in place.
 
@@ -304,12 +325,13 @@ def run(module: ir.Module, state: State, *, after: str = "", to: str = "llvm", d
     which `numc opt --from STAGE` resumes. Raises CompilerBug when a pass fails; the IR before it is kept. Raises
     NumcError if `dump_dir` cannot be written.
     """
-    names = list(STAGES)
+    stages = stages_of(state.target.backend)
+    names = list(stages)
     first = names.index(after) + 1 if after else 0
-    number, total = (sum(len(STAGES[stage]) for stage in stages) for stages in (names[:first], names))
+    number, total = (sum(len(stages[stage]) for stage in some) for some in (names[:first], names))
     for stage in names[first : names.index(to) + 1]:
         begin = Begin(module.operation.clone())
-        for name, function in STAGES[stage].items():
+        for name, function in stages[stage].items():
             tell("pass", name, number, total)
             run_pass(name, function, module, state, begin)
             number += 1
@@ -399,7 +421,7 @@ def object_code(state: State) -> ObjectCode:
     """What makes the machine code of a module after stage ``loops``, and of its kernels after stage ``kernels``."""
 
     def lower(part: ir.Module) -> None:
-        for name, function in STAGES["llvm"].items():
+        for name, function in stages_of(state.target.backend)["llvm"].items():
             run_pass(name, function, part, state)
 
     return state.target.backend.generator().object_code(state.target, ENTRY, lower)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from numc.arithmetic.policy.policy import Decision, Policy
-from numc.arithmetic.policy.table import rows
 from numc.compiler.lower import lowered
 from numc.compiler.options import Options
 from numc.frontends.imported import Imported
+from numc.numerics.policy.policy import Decision, Policy
+from numc.numerics.policy.table import rows
 from numc.passes.explicit.layers_of import decide
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from numc.arithmetic.stored import stored_dtype, stored_shape
+from numc.numerics.stored import stored_dtype, stored_shape
 from numc.support.files import read_bytes
 
 if TYPE_CHECKING:  # numpy is imported only where there are arrays
@@ -58,12 +58,12 @@ class Imported:
     sources: the files that were read, the model first.
     nodes: by name of an operation of the source, its kind, such as ``Conv`` or ``aten.convolution.default``.
     roles: by the same name, what the operation is for, where that is known: one of ROLES of
-    arithmetic/policy/layer.py.
+    numerics/policy/layer.py.
     ranges: by name of a size, its smallest and its largest value.
     updates: by position of an output, that of an input of the same type whose new value it is. The output may take its
     memory.
     stored_inputs, stored_outputs: by position of an input or an output, what it is stored in
-    (arithmetic/stored.py). In `mlir` it is float32 or bool; its dtype and its sizes among `inputs` or
+    (numerics/stored.py). In `mlir` it is float32 or bool; its dtype and its sizes among `inputs` or
     `outputs` are those of codes or bits.
     """
 

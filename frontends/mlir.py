@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from numc.frontends import process
 from numc.frontends.imported import Imported
+from numc.frontends.workers import process
 from numc.support.errors import NumcError
 
 # A quarter of what a process usually has: what a worker can parse, the passes of the process that asks can walk, too.

@@ -7,8 +7,8 @@ from typing import Any
 from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
 
-from numc.frontends.lowering import load_tm_tensor
-from numc.frontends.worker import Answer, Parts, Stage
+from numc.frontends.lowering.torch_mlir_passes import load_tm_tensor
+from numc.frontends.workers.worker import Answer, Parts, Stage
 from numc.passes import dialect
 from numc.support.errors import NumcError
 

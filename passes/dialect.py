@@ -11,10 +11,10 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, ext
 from torch_mlir.passmanager import PassManager
 
-from numc.arithmetic.dtypes import NARROW_ELEMENTS
-from numc.arithmetic.formats import Conversion
-from numc.arithmetic.grammar import parse_conversion, parse_operand_conversion, stated_fma
-from numc.arithmetic.operators import Fma
+from numc.numerics.dtypes import NARROW_ELEMENTS
+from numc.numerics.formats import Conversion
+from numc.numerics.grammar import parse_conversion, parse_operand_conversion, stated_fma
+from numc.numerics.operators import Fma
 from numc.passes import facts, linalg
 from numc.support.errors import NumcError
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
-from numc.arithmetic.dtypes import NARROW_ELEMENTS
+from numc.numerics.dtypes import NARROW_ELEMENTS
 from numc.support.errors import NumcError
 
 Linear = tuple[dict[int, int], int]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from numc.arithmetic.dtypes import BITS_DTYPES, BOUNDARY, NARROW
+from numc.numerics.dtypes import BITS_DTYPES, BOUNDARY, NARROW
 from numc.runtime.library import MAX_RANK, feature_names
 from numc.runtime.storage import Storage, read_storage
 from numc.support.errors import NumcError, did_you_mean

@@ -249,7 +249,7 @@ def _weights(file: _File, section: _Section, abi: Abi, offsets: Sequence[int]) -
     """Yield the weights as read-only views."""
     import numpy as np
 
-    from numc.arithmetic.dtypes import BITS_DTYPES
+    from numc.numerics.dtypes import BITS_DTYPES
 
     if section.offset % _PAGE:
         raise _damaged("section weights")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from numc.arithmetic.dtypes import BITS_DTYPES
+from numc.numerics.dtypes import BITS_DTYPES
 from numc.runtime.abi import Input, TensorSpec, WidthRange, encode_abi
 from numc.runtime.caller import caller, dense_tensors
 from numc.runtime.container import Contents, read_program_and_abi, write_program

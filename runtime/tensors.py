@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from numc.arithmetic.dtypes import BITS_DTYPES
+from numc.numerics.dtypes import BITS_DTYPES
 from numc.support.errors import NumcError, shortened
 
 

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from numc.arithmetic.policy.policy import Policy
-from numc.arithmetic.policy.text import parse_policy
-from numc.compiler.compile import contents
 from numc.compiler.lower import chosen, signature
 from numc.compiler.options import Options
 from numc.compiler.policy_table import policy_table
+from numc.compiler.programs.compile import contents
 from numc.frontends.imported import Imported
 from numc.frontends.load import has_inputs, load
+from numc.numerics.policy.policy import Policy
+from numc.numerics.policy.text import parse_policy
 from numc.runtime.program import Program, seed_number
 from numc.runtime.tensors import as_numbers
 from numc.studies.data import BATCH, check_batch, check_data

@@ -16,18 +16,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from numc.arithmetic.dtypes import NARROW
-from numc.arithmetic.policy.load import load_policy
-from numc.arithmetic.policy.policy import Policy
-from numc.arithmetic.policy.table import decided
-from numc.compiler.cache import own_sources
-from numc.compiler.compile import contents
+from numc.compiler.arrays.statistics import Statistics, counting, sampling
+from numc.compiler.cache.cache import own_sources
 from numc.compiler.lower import signature
 from numc.compiler.options import Options
 from numc.compiler.policy_table import PolicyTable, policy_table
-from numc.compiler.statistics import Statistics, counting, sampling
+from numc.compiler.programs.compile import contents
 from numc.frontends.imported import Imported
 from numc.frontends.load import load, title_of
+from numc.numerics.dtypes import NARROW
+from numc.numerics.policy.load import load_policy
+from numc.numerics.policy.policy import Policy
+from numc.numerics.policy.table import decided
 from numc.runtime.abi import TensorSpec, Weight
 from numc.runtime.container import Contents
 from numc.runtime.program import Program
@@ -53,6 +53,7 @@ from numc.support.arguments import (
 from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError, did_you_mean, quoted
 from numc.support.files import checked_path
+from numc.support.processor import processor_name
 from numc.support.versions import own_version, version_of
 
 Array = npt.NDArray[Any]
@@ -389,14 +390,5 @@ def _versions() -> dict[str, str]:
         if (version := version_of(package)) is not None:
             found[package] = version
     found["Python"] = platform.python_version()
-    found["machine"] = _processor()
+    found["machine"] = processor_name()
     return found
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.machine()
-    name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-    return name or platform.machine()

@@ -10,16 +10,16 @@ from fractions import Fraction
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
-from numc.arithmetic.formats import Format
-from numc.arithmetic.grammar import parse_fma
-from numc.arithmetic.groups import GroupFormat
-from numc.arithmetic.operators import Fma
-from numc.arithmetic.policy.layer import Layer
-from numc.arithmetic.policy.policy import Decision, Policy
+from numc.compiler.arrays.words import checked_align, word_bytes
 from numc.compiler.lower import chosen
 from numc.compiler.options import Options
-from numc.compiler.words import checked_align, word_bytes
 from numc.frontends.load import has_inputs, load
+from numc.numerics.formats import Format
+from numc.numerics.grammar import parse_fma
+from numc.numerics.groups import GroupFormat
+from numc.numerics.operators import Fma
+from numc.numerics.policy.layer import Layer
+from numc.numerics.policy.policy import Decision, Policy
 from numc.studies.explain import explain
 from numc.studies.hardware.area import FP32_AREA, area, bf16_products, iso_area, passes
 from numc.studies.hardware.contractions import contractions

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from numc.arithmetic.policy.text import parse_policy
+from numc.numerics.policy.text import parse_policy
 from numc.runtime.abi import TensorSpec
 from numc.runtime.program import Program, load
 from numc.runtime.tensors import as_array

@@ -6,11 +6,11 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from numc.arithmetic.policy.policy import Policy
 from numc.compiler.lower import chosen
 from numc.compiler.options import Options
 from numc.compiler.policy_table import policy_table
 from numc.frontends.load import has_inputs, load, pytorch, title_of
+from numc.numerics.policy.policy import Policy
 from numc.support.arguments import checked_fixed
 from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError
@@ -55,6 +55,6 @@ def explain(
         raise NumcError(f"cannot explain a {kind}: want a file name, a torch.nn.Module or a function")
     if inputs is None:
         raise NumcError(f"{kind}: it is run to see what it does: give its inputs")
-    from numc.frontends.training import backend
+    from numc.compiler.torch_compile import backend
 
     return backend.explain(model, inputs, options)

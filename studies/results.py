@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from numc.compiler.statistics import Statistics
+from numc.compiler.arrays.statistics import Statistics
 from numc.support.environment import in_default_environment
 from numc.support.json_values import json_values
 

@@ -1,8 +1,8 @@
 """The contract `floors` of import-linter: every module stands on a floor, and imports only go down.
 
 The built-in contract `layers` would need a list of every module of numc/compiler, because numc.compiler is one floor,
-and numc.cli, numc.arithmetic and others are floors of their own. Here a module belongs to the floor
-with the longest name that contains it, so that a new file has a floor without being listed.
+and numc.compiler.torch_compile one above it. Here a module belongs to the floor with the longest name that contains it,
+so that a new file has a floor without being listed.
 """
 
 from __future__ import annotations

@@ -31,7 +31,8 @@ else:
 
 ROOT = Path(__file__).resolve().parents[1]
 MUTANTS = ROOT / "tests" / "mutants.toml"
-SOURCES = ("benchmarks", "compiler", "examples", "frontends", "passes", "runtime", "src", "tests", "tools", "train")
+ROOMS = sorted(link.name for link in (ROOT / "src" / "numc").iterdir() if link.is_symlink())
+SOURCES = ("benchmarks", "examples", "src", "tests", "tools", *ROOMS)
 FILES = ("CMakeLists.txt", "pyproject.toml", "README.md")
 RUNTIME = "runtime/src"  # C++: its mutants need a build
 

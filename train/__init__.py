@@ -9,71 +9,71 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from numc.studies.hardware.area import StepPasses as StepPasses
     from numc.studies.hardware.area import step_passes as step_passes
-    from numc.train.decision import Decision as Decision
-    from numc.train.dynamic_precision import DynamicPrecision as DynamicPrecision
-    from numc.train.dynamic_precision import average_drop as average_drop
-    from numc.train.extrapolation import speed_up as speed_up
-    from numc.train.fast import Fast as Fast
-    from numc.train.huggingface_callback import huggingface as huggingface
-    from numc.train.lightning_callback import lightning as lightning
-    from numc.train.metrics import bleu as bleu
-    from numc.train.metrics import ndcg as ndcg
-    from numc.train.metrics import perplexity as perplexity
-    from numc.train.metrics import top_k as top_k
+    from numc.train.measures.extrapolation import speed_up as speed_up
+    from numc.train.measures.metrics import bleu as bleu
+    from numc.train.measures.metrics import ndcg as ndcg
+    from numc.train.measures.metrics import perplexity as perplexity
+    from numc.train.measures.metrics import top_k as top_k
+    from numc.train.measures.time_to_accuracy import Spent as Spent
+    from numc.train.measures.time_to_accuracy import TimeToAccuracy as TimeToAccuracy
     from numc.train.observe.denormal_monitor import DenormalMonitor as DenormalMonitor
     from numc.train.observe.denormal_monitor import Peak as Peak
     from numc.train.observe.epoch_statistics import EpochStatistics as EpochStatistics
     from numc.train.observe.epoch_statistics import StepStatistics as StepStatistics
     from numc.train.observe.epoch_statistics import read_statistics as read_statistics
     from numc.train.optimizer_state import OptimizerState as OptimizerState
-    from numc.train.recipe import Recipe as Recipe
+    from numc.train.recipes.decision import Decision as Decision
+    from numc.train.recipes.dynamic_precision import DynamicPrecision as DynamicPrecision
+    from numc.train.recipes.dynamic_precision import average_drop as average_drop
+    from numc.train.recipes.fast import Fast as Fast
+    from numc.train.recipes.recipe import Recipe as Recipe
+    from numc.train.recipes.schedule import Schedule as Schedule
+    from numc.train.recipes.static import Static as Static
     from numc.train.runs.folder import RunFolder as RunFolder
     from numc.train.runs.report import TrainingReport as TrainingReport
     from numc.train.runs.report import report as report
-    from numc.train.schedule import Schedule as Schedule
-    from numc.train.static import Static as Static
-    from numc.train.time_to_accuracy import Spent as Spent
-    from numc.train.time_to_accuracy import TimeToAccuracy as TimeToAccuracy
     from numc.train.trainbf.cr_norm import CRNorm as CRNorm
     from numc.train.trainbf.errors import layer_errors as layer_errors
     from numc.train.trainbf.loss_scale import RangeLossScale as RangeLossScale
     from numc.train.trainbf.recipe import TrainBF as TrainBF
     from numc.train.trainbf.weights import RangeWeight as RangeWeight
+    from numc.train.trainers.huggingface_callback import huggingface as huggingface
+    from numc.train.trainers.lightning_callback import lightning as lightning
 
 # Public name -> the module that defines it.
 _PUBLIC = {
     "CRNorm": "numc.train.trainbf.cr_norm",
-    "Decision": "numc.train.decision",
+    "Decision": "numc.train.recipes.decision",
     "DenormalMonitor": "numc.train.observe.denormal_monitor",
-    "DynamicPrecision": "numc.train.dynamic_precision",
+    "DynamicPrecision": "numc.train.recipes.dynamic_precision",
     "EpochStatistics": "numc.train.observe.epoch_statistics",
-    "Fast": "numc.train.fast",
+    "Fast": "numc.train.recipes.fast",
     "OptimizerState": "numc.train.optimizer_state",
     "Peak": "numc.train.observe.denormal_monitor",
     "RangeLossScale": "numc.train.trainbf.loss_scale",
     "RangeWeight": "numc.train.trainbf.weights",
-    "Recipe": "numc.train.recipe",
+    "Recipe": "numc.train.recipes.recipe",
     "RunFolder": "numc.train.runs.folder",
-    "Schedule": "numc.train.schedule",
-    "Static": "numc.train.static",
-    "Spent": "numc.train.time_to_accuracy",
+    "Schedule": "numc.train.recipes.schedule",
+    "Static": "numc.train.recipes.static",
+    "Spent": "numc.train.measures.time_to_accuracy",
     "StepPasses": "numc.studies.hardware.area",
     "StepStatistics": "numc.train.observe.epoch_statistics",
-    "TimeToAccuracy": "numc.train.time_to_accuracy",
+    "TimeToAccuracy": "numc.train.measures.time_to_accuracy",
     "TrainBF": "numc.train.trainbf.recipe",
     "TrainingReport": "numc.train.runs.report",
-    "average_drop": "numc.train.dynamic_precision",
-    "bleu": "numc.train.metrics",
-    "huggingface": "numc.train.huggingface_callback",
+    "average_drop": "numc.train.recipes.dynamic_precision",
+    "bleu": "numc.train.measures.metrics",
+    "huggingface": "numc.train.trainers.huggingface_callback",
     "layer_errors": "numc.train.trainbf.errors",
-    "lightning": "numc.train.lightning_callback",
-    "ndcg": "numc.train.metrics",
-    "perplexity": "numc.train.metrics",
+    "lightning": "numc.train.trainers.lightning_callback",
+    "ndcg": "numc.train.measures.metrics",
+    "perplexity": "numc.train.measures.metrics",
     "read_statistics": "numc.train.observe.epoch_statistics",
     "report": "numc.train.runs.report",
-    "speed_up": "numc.train.extrapolation",
+    "speed_up": "numc.train.measures.extrapolation",
     "step_passes": "numc.studies.hardware.area",
-    "top_k": "numc.train.metrics",
+    "top_k": "numc.train.measures.metrics",
 }
 
 __all__ = sorted(_PUBLIC)

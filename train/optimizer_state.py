@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from numc.arithmetic.formats import Conversion
-from numc.arithmetic.grammar import parse_conversion
-from numc.compiler.codes import narrowing, widening
+from numc.compiler.arrays.codes import narrowing, widening
+from numc.numerics.formats import Conversion
+from numc.numerics.grammar import parse_conversion
 from numc.support.arguments import checked, checked_integer
 from numc.support.errors import NumcError, quoted, shortened
 

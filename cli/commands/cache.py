@@ -29,7 +29,7 @@ def cache_command() -> None:
 @click.option("--json", "want_json", is_flag=True, help="Print JSON.")
 def info_command(want_json: bool) -> None:
     """List the programs in the cache, the most recently used first."""
-    from numc.compiler import cache
+    from numc.compiler.cache import cache
 
     found = cache.info()
     if want_json:
@@ -49,7 +49,7 @@ def info_command(want_json: bool) -> None:
 @cache_command.command("clear")
 def clear_command() -> None:
     """Remove all programs from the cache."""
-    from numc.compiler import cache
+    from numc.compiler.cache import cache
 
     count, size = cache.clear()
     output.say(f"removed {count} programs, {size:,} bytes, from {cache.folder() or 'no folder'}")

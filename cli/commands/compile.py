@@ -90,7 +90,7 @@ def compile_command(
             text = pipeline.text(lowered(load_file(model, arithmetic.fixed), options, emit, dump))
         output.write_text(out, text)
         return
-    from numc.compiler import compile as compiling
+    from numc.compiler.programs import compile as compiling
     from numc.runtime.signature import signer
 
     sign = None if key is None else signer(key)

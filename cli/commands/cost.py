@@ -46,7 +46,7 @@ def cost_command(
     """Count multiply-adds, area, bytes and passes of every contraction, and estimate times for a machine."""
     check_model(model)
     options = arithmetic.options()
-    from numc.compiler.words import checked_align
+    from numc.compiler.arrays.words import checked_align
     from numc.frontends.load import load_file
     from numc.studies.cost import checked_share, decisions_of, report
     from numc.studies.hardware.machine import load_machine

@@ -108,11 +108,10 @@ def _is_there(name: str) -> bool:
 
 def _processor() -> dict[str, Any]:
     from numc.runtime.library import cpu_features, default_threads
+    from numc.support.processor import processor_name
 
-    with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-        names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
     return {
-        "model": names[0] if names else platform.machine(),
+        "model": processor_name(),
         "CPUs": os.cpu_count(),
         "threads of a run": default_threads(),
         "features": sorted(cpu_features()),
@@ -139,7 +138,7 @@ def _runtime() -> dict[str, Any]:
 
 
 def _cache() -> dict[str, Any]:
-    from numc.compiler import cache
+    from numc.compiler.cache import cache
 
     found = cache.info()
     return {**{key: found[key] for key in ("folder", "limit", "bytes")}, "programs": len(found["programs"])}
@@ -155,8 +154,8 @@ def _product() -> None:
     """Compile a product of two matrices and run it, without the cache. Raises an exception if that cannot be done."""
     import numpy as np
 
-    from numc.compiler.build import build
     from numc.compiler.options import Options
+    from numc.compiler.programs.build import build
     from numc.frontends.imported import Imported
     from numc.runtime.program import Program
 

@@ -68,9 +68,9 @@ def explain_command(
             raise NumcError(f"{option} is about a schedule: ask for one with --schedule")
     check_model(model)
     options = arithmetic.options()
-    from numc.arithmetic.policy.table import decided
     from numc.compiler.policy_table import policy_table
     from numc.frontends.load import load_file
+    from numc.numerics.policy.table import decided
 
     with output.busy(f"reading {model}"):
         found = policy_table(load_file(model, arithmetic.fixed), options)

@@ -35,8 +35,8 @@ class _Average(Fraction):
 
 
 def _formats() -> Rows:
-    from numc.arithmetic.formats import FORMATS
-    from numc.arithmetic.kinds import GROUP_FORMATS
+    from numc.numerics.formats import FORMATS
+    from numc.numerics.kinds import GROUP_FORMATS
 
     values: Rows = [
         {
@@ -66,9 +66,9 @@ def _formats() -> Rows:
 
 
 def _fmas() -> Rows:
-    from numc.arithmetic.grammar import parse_fma
-    from numc.arithmetic.kinds import GROUP_FORMATS
-    from numc.arithmetic.operators import FMAS
+    from numc.numerics.grammar import parse_fma
+    from numc.numerics.kinds import GROUP_FORMATS
+    from numc.numerics.operators import FMAS
     from numc.studies.hardware.area import area, iso_area
 
     serial = [f"fma(a={name},acc=fp32,datapath=fmac2)" for name, f in GROUP_FORMATS.items() if "fmac2" in f.datapaths]
@@ -134,8 +134,8 @@ def _machines() -> Rows:
 
 
 def _presets() -> Rows:
-    from numc.arithmetic.policy.load import arithmetic
-    from numc.arithmetic.policy.presets import PRESETS
+    from numc.numerics.policy.load import arithmetic
+    from numc.numerics.policy.presets import PRESETS
 
     return [{"preset": name, "policy": "; ".join(str(arithmetic(name).policy()).splitlines())} for name in PRESETS]
 

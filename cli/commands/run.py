@@ -14,8 +14,8 @@ from numc.cli import output
 from numc.cli.inputs import gather, input_options
 from numc.cli.profile_options import Profiling, print_profile, profile_options
 from numc.cli.source import Arithmetic, arithmetic_options, fixed_options, program_from
-from numc.compiler.statistics import WHAT, Statistics, sampling
-from numc.compiler.statistics import chosen as asked_for
+from numc.compiler.arrays.statistics import WHAT, Statistics, sampling
+from numc.compiler.arrays.statistics import chosen as asked_for
 from numc.support.errors import NumcError, quoted
 from numc.support.files import check_writable, write_whole
 from numc.support.json_values import parsed

@@ -11,7 +11,7 @@ import settings
 from measured import Outcome
 from tables import Runs, differences
 
-from numc.train.fast import KINDS
+from numc.train.recipes.fast import KINDS
 
 
 def _pyplot() -> Any:

@@ -15,7 +15,7 @@ from cells import markdown, spread
 from networks import Task
 from scaled import KINDS, Outcome
 
-from numc.arithmetic.grammar import parse_conversion
+from numc.numerics.grammar import parse_conversion
 
 WORKS, FAILS = 0.98, 0.5
 """Of what fp32 learns: from WORKS on, a training works; below FAILS, it fails; between them, it is degraded."""

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import onnx
 
-from numc.frontends.onnx.tensors import NAMES
+from numc.frontends.onnx.reading.tensors import NAMES
 
 Proto = TypeVar("Proto", onnx.ValueInfoProto, onnx.TensorProto)
 

@@ -11,8 +11,8 @@ import re
 
 from torch_mlir import ir
 
-from numc.frontends.lowering import operations, run
-from numc.frontends.onnx.recurrent_sizes import take_free_sizes
+from numc.frontends.lowering.torch_mlir_passes import operations, run
+from numc.frontends.onnx.sizes.recurrent_sizes import take_free_sizes
 
 _TO_TORCH = "func.func(convert-torch-onnx-to-torch)"
 _SIMPLIFY = "func.func(torch-decompose-complex-ops,canonicalize)"

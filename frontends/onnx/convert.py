@@ -10,12 +10,12 @@ from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras import onnx_importer
 
-from numc.frontends.loops import call_checks, to_calls
-from numc.frontends.lowering import conversion_errors, erase_checks, lower, operations
-from numc.frontends.onnx.broadcast import PAIRS
+from numc.frontends.lowering.loops import call_checks, to_calls
+from numc.frontends.lowering.reshapes import builtin_type, torch_constant
+from numc.frontends.lowering.torch_mlir_passes import conversion_errors, erase_checks, lower, operations
 from numc.frontends.onnx.conditions.apply import CHECKS
 from numc.frontends.onnx.contract import to_backend_contract
-from numc.frontends.reshapes import builtin_type, torch_constant
+from numc.frontends.onnx.sizes.broadcast import PAIRS
 
 _LIST = re.compile(r"!torch\.vtensor<\[\d+\],si64>")
 # ONNX defines these operators by functions, but torch-mlir's own lowerings are shorter and take dynamic sizes.
@@ -99,7 +99,7 @@ def _softplus_by_torch(module: ir.Module) -> None:
 
 
 def _call_operators(module: ir.Module) -> None:
-    """Make operators of ONNX those of numc, of which torch-mlir sees calls (frontends/loops.py)."""
+    """Make operators of ONNX those of numc, of which torch-mlir sees calls (frontends/lowering/loops.py)."""
     main = module.body.operations[0]
     with module.context:
         for op in _onnx_operators(module, "BitCast"):

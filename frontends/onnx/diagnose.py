@@ -10,14 +10,14 @@ from typing import Any
 
 import onnx
 
-from numc.frontends import process
 from numc.frontends.imported import ConversionError
 from numc.frontends.onnx.alone import attributes_of, contradicts, inputs_of, kinds_of, model_of
 from numc.frontends.onnx.convert import to_linalg
 from numc.frontends.onnx.prepare import Prepared
-from numc.frontends.onnx.read import origin, unsupported
+from numc.frontends.onnx.reading.read import origin, unsupported
 from numc.frontends.words import CONTRADICTION, crashed, together, with_operands
-from numc.frontends.worker import Answer, Parts, Stage
+from numc.frontends.workers import process
+from numc.frontends.workers.worker import Answer, Parts, Stage
 from numc.support.errors import NumcError
 
 SECONDS_PER_NODE = 20.0

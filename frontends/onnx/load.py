@@ -14,9 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from numc.frontends import process
 from numc.frontends.imported import Imported, from_message
 from numc.frontends.words import in_words
+from numc.frontends.workers import process
 from numc.support.arguments import Fixed
 from numc.support.errors import NumcError, quoted
 
@@ -31,7 +31,7 @@ def load(path: str | os.PathLike[str], *, fixed: Fixed | None = None) -> Importe
     fixed: shapes of inputs by name, or values of what are no inputs then. The arguments of ``@main`` are the inputs of
     the model in their order, then every float32 initialiser of at least 64 elements. Raises NumcError if the file is
     not valid, if it has something that numc does not compile, or if the limits of time or memory do not suffice
-    (frontends/process.py).
+    (frontends/workers/process.py).
     """
     file = Path(path)
     if not file.is_file():

@@ -20,18 +20,18 @@ from onnx import numpy_helper, version_converter
 
 from numc.frontends.imported import Argument
 from numc.frontends.onnx.alone import contradicts, inputs_of, model_of
-from numc.frontends.onnx.broadcast import broadcast
-from numc.frontends.onnx.budget import Budget
-from numc.frontends.onnx.carry import in_carriers
+from numc.frontends.onnx.carriers.carry import in_carriers
 from numc.frontends.onnx.conditions.moves import STRICT
-from numc.frontends.onnx.fold import fold, is_weight
-from numc.frontends.onnx.read import label, origin, unsupported
+from numc.frontends.onnx.folding.fold import fold, is_weight
+from numc.frontends.onnx.reading.budget import Budget
+from numc.frontends.onnx.reading.read import label, origin, unsupported
+from numc.frontends.onnx.reading.tensors import MAX_ELEMENTS, check_tensor
 from numc.frontends.onnx.rewrite import Rewriting
 from numc.frontends.onnx.rewrites.images.resize_free import BY_SCALE
 from numc.frontends.onnx.rewrites.table import CONTROL, QUANTISED, RULES, Rules
+from numc.frontends.onnx.sizes.broadcast import broadcast
+from numc.frontends.onnx.sizes.symbolic_sizes import more_sizes
 from numc.frontends.onnx.supported import check_nodes, check_types
-from numc.frontends.onnx.symbolic_sizes import more_sizes
-from numc.frontends.onnx.tensors import MAX_ELEMENTS, check_tensor
 from numc.support.errors import NumcError, did_you_mean, shortened
 
 OPSET = 18

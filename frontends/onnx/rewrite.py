@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import onnx
 
 from numc.frontends.onnx.conditions.apply import check
-from numc.frontends.onnx.read import origin, unsupported
+from numc.frontends.onnx.reading.read import origin, unsupported
 from numc.frontends.onnx.rewrites.axes import check_axes
 from numc.frontends.onnx.rewrites.fits import misfit
 from numc.frontends.onnx.rewrites.node import Array, Node, RefusedError, UnknownRankError

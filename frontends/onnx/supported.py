@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-from numc.frontends.onnx.read import label, origin, unsupported
+from numc.frontends.onnx.reading.read import label, origin, unsupported
+from numc.frontends.onnx.reading.schema import fault, mistyped
 from numc.frontends.onnx.rewrites.table import RULES
-from numc.frontends.onnx.schema import fault, mistyped
 from numc.support.errors import did_you_mean
 
 _NO_NUMBERS = ("ImageDecoder", "Regex", "String")

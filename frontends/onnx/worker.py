@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from numc.frontends.imported import ConversionError, Imported, to_message
-from numc.frontends.onnx import convert, diagnose, prepare, read
-from numc.frontends.worker import Answer, Parts, Stage
+from numc.frontends.onnx import convert, diagnose, prepare
+from numc.frontends.onnx.reading import read
+from numc.frontends.workers.worker import Answer, Parts, Stage
 
 
 def import_task(request: dict[str, Any], _: Parts, stage: Stage) -> Answer:

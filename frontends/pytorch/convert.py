@@ -15,11 +15,11 @@ from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras.fx_importer import ContextCache, FxImporter
 
 from numc.frontends.imported import ConversionError
-from numc.frontends.loops import to_calls
-from numc.frontends.lowering import conversion_errors, erase_checks, lower_apart, operations
-from numc.frontends.pytorch.graph import Refusal, failed, refusal, values_of
-from numc.frontends.pytorch.narrow import in_wide
-from numc.frontends.pytorch.size_numbers import name_operators
+from numc.frontends.lowering.loops import to_calls
+from numc.frontends.lowering.torch_mlir_passes import conversion_errors, erase_checks, lower_apart, operations
+from numc.frontends.pytorch.graphs.graph import Refusal, failed, refusal, values_of
+from numc.frontends.pytorch.graphs.narrow import in_wide
+from numc.frontends.pytorch.graphs.size_numbers import name_operators
 from numc.frontends.words import CONTRADICTION, NO_CONVERSION, with_operands
 from numc.support.errors import quoted
 

@@ -1,7 +1,7 @@
 """Decompositions of operations that torch-mlir does not lower, or lowers to other results than torch's.
 
 One table for all graphs of PyTorch: those of torch.export and those of torch.compile, to which
-frontends/training/decompositions.py adds what only training has.
+compiler/torch_compile/graphs/decompositions.py adds what only training has.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from torch.utils import _pytree as pytree
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
 from numc.frontends.pytorch.rewrites import (
-    boxes,
     cumulative,
     distinct,
     elementwise,
@@ -30,12 +29,13 @@ from numc.frontends.pytorch.rewrites import (
     spectra,
     views,
 )
-from numc.frontends.pytorch.rewrites.adaptive_pools import adaptive_avg_pool
-from numc.frontends.pytorch.rewrites.convolutions import constant_pad_nd, conv_tbc, convolution
 from numc.frontends.pytorch.rewrites.embeddings import embedding_bag, one_hot
-from numc.frontends.pytorch.rewrites.gradients import gradients
-from numc.frontends.pytorch.rewrites.pools import poolings
-from numc.frontends.pytorch.rewrites.resizing import nearest, smooth_cubic, smooth_linear
+from numc.frontends.pytorch.rewrites.images import boxes
+from numc.frontends.pytorch.rewrites.images.adaptive_pools import adaptive_avg_pool
+from numc.frontends.pytorch.rewrites.images.convolutions import constant_pad_nd, conv_tbc, convolution
+from numc.frontends.pytorch.rewrites.images.gradients import gradients
+from numc.frontends.pytorch.rewrites.images.pools import poolings
+from numc.frontends.pytorch.rewrites.images.resizing import nearest, smooth_cubic, smooth_linear
 
 aten = torch.ops.aten
 

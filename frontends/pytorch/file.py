@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from numc.frontends import process
 from numc.frontends.imported import Imported, from_message
+from numc.frontends.workers import process
 from numc.support.errors import NumcError
 
 

@@ -29,16 +29,15 @@ from torch.export.graph_signature import InputKind, InputSpec, OutputKind
 from torch.export.pt2_archive._package import load_pt2
 from torch.utils import _pytree as pytree
 
-from numc.frontends import process
 from numc.frontends.imported import Argument, ConversionError, Imported, to_message
-from numc.frontends.lowering import one_line, prepare
-from numc.frontends.pytorch import guards
+from numc.frontends.lowering.torch_mlir_passes import one_line, prepare
 from numc.frontends.pytorch.archive import cleaned
-from numc.frontends.pytorch.complex_numbers import is_complex, without_complex
 from numc.frontends.pytorch.convert import diagnose, to_linalg
 from numc.frontends.pytorch.decompositions import decomposition_table
-from numc.frontends.pytorch.empties import without_empties
-from numc.frontends.pytorch.graph import (
+from numc.frontends.pytorch.graphs import guards
+from numc.frontends.pytorch.graphs.complex_numbers import is_complex, without_complex
+from numc.frontends.pytorch.graphs.empties import without_empties
+from numc.frontends.pytorch.graphs.graph import (
     DTYPES,
     listed,
     names_of,
@@ -46,13 +45,14 @@ from numc.frontends.pytorch.graph import (
     tensor_problem,
     values_of,
 )
-from numc.frontends.pytorch.narrow import widened
+from numc.frontends.pytorch.graphs.narrow import widened
+from numc.frontends.pytorch.graphs.selections import by_places
+from numc.frontends.pytorch.graphs.strides import with_eager_strides
 from numc.frontends.pytorch.places import place_in, place_of
-from numc.frontends.pytorch.rewrites.boxes import any_number_kept
-from numc.frontends.pytorch.selections import by_places
-from numc.frontends.pytorch.strides import with_eager_strides
+from numc.frontends.pytorch.rewrites.images.boxes import any_number_kept
 from numc.frontends.words import together
-from numc.frontends.worker import Answer, Parts, Stage
+from numc.frontends.workers import process
+from numc.frontends.workers.worker import Answer, Parts, Stage
 from numc.support.errors import NumcError
 
 MAX_SIZE = 2**31 - 1

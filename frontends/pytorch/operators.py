@@ -1,4 +1,4 @@
-"""Operators of numc in torch, which frontends/loops.py lowers to loops. torch can run them, too."""
+"""Operators of numc in torch, which frontends/lowering/loops.py lowers to loops. torch can run them, too."""
 
 from __future__ import annotations
 

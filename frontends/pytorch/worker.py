@@ -7,7 +7,7 @@ from typing import Any
 from numc.frontends.imported import ConversionError
 from numc.frontends.pytorch import convert
 from numc.frontends.pytorch.message import from_message
-from numc.frontends.worker import Answer, Parts, Stage
+from numc.frontends.workers.worker import Answer, Parts, Stage
 
 
 def convert_task(request: dict[str, Any], parts: Parts, stage: Stage) -> Answer:

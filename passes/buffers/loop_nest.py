@@ -14,10 +14,10 @@ from typing import Literal, NamedTuple
 
 from torch_mlir import ir
 
-from numc.arithmetic.dtypes import NARROW_ELEMENTS
+from numc.numerics.dtypes import NARROW_ELEMENTS
 from numc.passes import linalg
 from numc.passes.buffers.loop_lookups import has_checks, lookups_of, take_out
-from numc.passes.buffers.lower_math import FUNCTIONS
+from numc.passes.kernels.values.function_table import FUNCTIONS
 
 # Costs: of an operation, which a vector of 16 lanes does in a cycle or less; of an operand's element, which is read or
 # written; of an element that is transposed; of other operations of math, and of elementary functions.

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from torch_mlir import ir
 
-from numc.arithmetic.policy.layer import Layer
+from numc.numerics.policy.layer import Layer
 from numc.passes import facts, linalg
 from numc.passes.explicit.layers_of import contracted, layers_of
 

@@ -18,10 +18,10 @@ from itertools import count
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
-from numc.arithmetic.formats import Conversion
-from numc.arithmetic.groups import GroupConversion
-from numc.arithmetic.policy.policy import Decision, Policy
-from numc.arithmetic.policy.table import rows
+from numc.numerics.formats import Conversion
+from numc.numerics.groups import GroupConversion
+from numc.numerics.policy.policy import Decision, Policy
+from numc.numerics.policy.table import rows
 from numc.passes import facts, linalg
 from numc.passes.dialect import FmaOp, RoundOp, draws, rounded
 from numc.passes.explicit.layers_of import decide

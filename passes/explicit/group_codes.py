@@ -11,7 +11,7 @@ largest magnitudes: those of groups have the same exponents, and that of the ten
 
 from __future__ import annotations
 
-from numc.arithmetic.groups import GroupConversion
+from numc.numerics.groups import GroupConversion
 from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.group_values import INFINITY, NAN, GroupCode, Scaling, emit_exponent, scale_up

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from torch_mlir import ir
 
-from numc.arithmetic.policy.layer import SWAPPED, Layer, kinds_of, role_of
-from numc.arithmetic.policy.policy import Decision, Policy
+from numc.numerics.policy.layer import SWAPPED, Layer, kinds_of, role_of
+from numc.numerics.policy.policy import Decision, Policy
 from numc.passes import facts, linalg
 
 

@@ -13,8 +13,8 @@ from math import prod
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
-from numc.arithmetic.groups import GroupConversion
-from numc.arithmetic.stored import IN_BITS, NOT_AT_MOST_ZERO, POSITIVE, along, has_codes
+from numc.numerics.groups import GroupConversion
+from numc.numerics.stored import IN_BITS, NOT_AT_MOST_ZERO, POSITIVE, along, has_codes
 from numc.passes import linalg
 from numc.passes.dialect import contracted, conversion_of, varies
 

@@ -1,4 +1,4 @@
-"""Codes of a few bits in planes of bytes and of bits (arithmetic/stored.py), and back."""
+"""Codes of a few bits in planes of bytes and of bits (numerics/stored.py), and back."""
 
 from __future__ import annotations
 

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
-from numc.arithmetic.formats import Conversion
-from numc.arithmetic.grammar import parse_conversion
-from numc.arithmetic.stored import (
+from numc.numerics.formats import Conversion
+from numc.numerics.grammar import parse_conversion
+from numc.numerics.stored import (
     BITS,
     IN_BITS,
     POSITIVE,

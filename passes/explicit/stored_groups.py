@@ -13,8 +13,8 @@ from math import prod
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
-from numc.arithmetic.groups import GroupConversion
-from numc.arithmetic.stored import group_count, groups_of
+from numc.numerics.groups import GroupConversion
+from numc.numerics.stored import group_count, groups_of
 from numc.passes import linalg
 from numc.passes.explicit.group_codes import MAGNITUDE, exponent, narrowing, widening
 from numc.passes.explicit.inlined import inlined

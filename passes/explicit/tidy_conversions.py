@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
-from numc.arithmetic.dtypes import NARROW_ELEMENTS
+from numc.numerics.dtypes import NARROW_ELEMENTS
 from numc.passes import facts, linalg
 from numc.passes.dialect import fma_of, slot_of, varies
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from torch_mlir import ir
 
-from numc.arithmetic.formats import Open
-from numc.arithmetic.operators import Fma
-from numc.arithmetic.policy.layer import Layer
+from numc.numerics.formats import Open
+from numc.numerics.operators import Fma
+from numc.numerics.policy.layer import Layer
 from numc.passes import facts
 
 _SLOTS = "numc.widths"  # of the module

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from numc.arithmetic.operators import FP32
+from numc.numerics.operators import FP32
 from numc.passes.kernels.datapaths import counting, group_sums, stochastic
 from numc.passes.kernels.datapaths.chunked import Chunks
 from numc.passes.kernels.datapaths.datapath import LANES_IN_PLACE, ROWS_IN_PLACE, Datapath, Guard, Setting

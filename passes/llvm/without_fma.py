@@ -11,10 +11,10 @@ from __future__ import annotations
 from torch_mlir import ir
 
 from numc.passes import linalg
-from numc.passes.buffers.lower_math import function_text, replace
 from numc.passes.kernels.datapaths.chain import emit_add_to_odd
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.math_functions import Lanes
+from numc.passes.vector.lower_math import function_text, replace
 
 
 def without_fma(module: ir.Operation, has_fma: bool) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from torch_mlir import ir
 
-from numc.arithmetic.operators import Fma
+from numc.numerics.operators import Fma
 from numc.passes import linalg
 from numc.passes.dialect import contracted, number_of, slots_of
 from numc.passes.linalg import Linear

@@ -14,7 +14,6 @@ from torch_mlir import ir
 from numc.passes import facts, linalg
 from numc.passes.buffers.dependences import NUMBER, PACKS, SEEN
 from numc.passes.buffers.loop_nest import element, in_memory
-from numc.passes.buffers.lower_numc import stream, width
 from numc.passes.buffers.views import VIEWS, root
 from numc.passes.kernels.backend import CodeGenerator, Target
 from numc.passes.kernels.builder import Code
@@ -35,6 +34,7 @@ from numc.passes.plan.plan import BUILT, ONCE, PLAN, REGISTERS, TRANSPOSED_TILES
 from numc.passes.plan.region import Region, regions_of
 from numc.passes.plan.tiling import is_same_in_runs
 from numc.passes.plan.weights import EMPTY, PackedWeights, Packing, packing_of, read_only_arguments, weights_of
+from numc.passes.vector.lower_numc import stream, width
 from numc.support.errors import NumcError
 from numc.support.progress import tell
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from numc.arithmetic.operators import Fma
+from numc.numerics.operators import Fma
 from numc.passes.kernels.datapaths.groups import STEPS
 from numc.passes.kernels.datapaths.table import datapath_of
 from numc.passes.kernels.isa.instruction_set import InstructionSet, Tile

@@ -59,7 +59,7 @@ from numc.passes.plan.tiling import (
     whole_depth,
 )
 from numc.passes.plan.weights import packing_of, read_only_arguments, weights_of
-from numc.passes.tensors.skip_zeros import BY_PHASES, PHASE
+from numc.passes.tensors.products.skip_zeros import BY_PHASES, PHASE
 from numc.support.switches import disabled
 
 # Lanes are packed once for at least so many contractions, of at most so many rows each: with more rows, packing takes

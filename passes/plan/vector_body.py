@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch_mlir import ir
 
-from numc.arithmetic.dtypes import NARROW_ELEMENTS
+from numc.numerics.dtypes import NARROW_ELEMENTS
 from numc.passes import linalg
 from numc.passes.dialect import conversion_of, varies
 from numc.passes.kernels.builder import Code

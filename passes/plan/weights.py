@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 from torch_mlir import ir
 
-from numc.arithmetic.formats import Format
-from numc.arithmetic.grammar import parse_operand_conversion
-from numc.arithmetic.groups import GroupConversion, GroupFormat
-from numc.arithmetic.numpy_groups import convert_operand, largest_magnitude, magnitude_chunks
+from numc.numerics.formats import Format
+from numc.numerics.grammar import parse_operand_conversion
+from numc.numerics.groups import GroupConversion, GroupFormat
+from numc.numerics.numpy_groups import convert_operand, largest_magnitude, magnitude_chunks
 from numc.passes import facts, linalg
 from numc.passes.buffers.views import VIEWS
 from numc.passes.kernels.kernel import Kernel

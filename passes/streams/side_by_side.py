@@ -15,12 +15,12 @@ from torch_mlir import ir
 
 from numc.passes import facts, linalg
 from numc.passes.buffers.dependences import UsedBuffer
-from numc.passes.buffers.mark_parts import Part, buffers_of, parts_of
 from numc.passes.explicit.width_slots import slots_of
 from numc.passes.plan.emit_kernels import FMAS
 from numc.passes.streams.chains import Chains, code_of
 from numc.passes.streams.units import Unit, stretches
 from numc.passes.streams.windows import Cost, Window, windows
+from numc.passes.vector.mark_parts import Part, buffers_of, parts_of
 
 _FMAS, _BYTES, _START = 4e10, 1.5e10, 2e-7
 """The multiply-adds and the bytes of a thread in a second, and the seconds that any part takes."""

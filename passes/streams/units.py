@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from torch_mlir import ir
 
 from numc.passes import linalg
-from numc.passes.buffers.lower_numc import STREAM
-from numc.passes.buffers.mark_parts import MARK
-from numc.passes.buffers.rows import BEGIN, END
 from numc.passes.buffers.views import VIEWS
+from numc.passes.vector.call_rows import BEGIN, END
+from numc.passes.vector.lower_numc import STREAM
+from numc.passes.vector.mark_parts import MARK
 
 _MEMORY = ("memref.alloc", "memref.dealloc")
 # Operations that neither read nor write memory: it does not matter how often and when they are computed.

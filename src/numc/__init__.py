@@ -11,30 +11,30 @@ that running a saved program imports neither MLIR nor ONNX, and only the names f
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from numc import onnx_backend as onnx_backend
     from numc import train as train
-    from numc.arithmetic import reference as reference
-    from numc.arithmetic.formats import FORMATS as formats  # noqa: F401, N811
-    from numc.arithmetic.kinds import GROUP_FORMATS as group_formats  # noqa: F401, N811
-    from numc.arithmetic.operators import FMAS as fmas  # noqa: F401, N811
-    from numc.arithmetic.policy.presets import PRESETS as presets  # noqa: F401, N811
-    from numc.compiler.arrays import fma as fma
-    from numc.compiler.arrays import matmul as matmul
-    from numc.compiler.arrays import round as round
-    from numc.compiler.compile import compile as compile
+    from numc.compiler import onnx_backend as onnx_backend
+    from numc.compiler.arrays.arrays import fma as fma
+    from numc.compiler.arrays.arrays import matmul as matmul
+    from numc.compiler.arrays.arrays import round as round
+    from numc.compiler.arrays.pack import Packed as Packed
+    from numc.compiler.arrays.pack import pack as pack
+    from numc.compiler.arrays.pack import unpack as unpack
+    from numc.compiler.arrays.statistics import Histogram as Histogram
+    from numc.compiler.arrays.statistics import LayerStatistics as LayerStatistics
+    from numc.compiler.arrays.statistics import Statistics as Statistics
+    from numc.compiler.arrays.statistics import TensorStatistics as TensorStatistics
     from numc.compiler.lower import lower as lower
-    from numc.compiler.pack import Packed as Packed
-    from numc.compiler.pack import pack as pack
-    from numc.compiler.pack import unpack as unpack
-    from numc.compiler.statistics import Histogram as Histogram
-    from numc.compiler.statistics import LayerStatistics as LayerStatistics
-    from numc.compiler.statistics import Statistics as Statistics
-    from numc.compiler.statistics import TensorStatistics as TensorStatistics
-    from numc.frontends.training.backend import arithmetic as arithmetic
-    from numc.frontends.training.backend import backend as backend
-    from numc.frontends.training.backend import counters as counters
-    from numc.frontends.training.loss_scale import DynamicLossScale as DynamicLossScale
-    from numc.frontends.training.open_widths import widths as widths
+    from numc.compiler.programs.compile import compile as compile
+    from numc.compiler.torch_compile.backend import arithmetic as arithmetic
+    from numc.compiler.torch_compile.backend import backend as backend
+    from numc.compiler.torch_compile.backend import counters as counters
+    from numc.compiler.torch_compile.loss_scale import DynamicLossScale as DynamicLossScale
+    from numc.compiler.torch_compile.open_widths import widths as widths
+    from numc.numerics import reference as reference
+    from numc.numerics.formats import FORMATS as formats  # noqa: F401, N811
+    from numc.numerics.kinds import GROUP_FORMATS as group_formats  # noqa: F401, N811
+    from numc.numerics.operators import FMAS as fmas  # noqa: F401, N811
+    from numc.numerics.policy.presets import PRESETS as presets  # noqa: F401, N811
     from numc.runtime.program import Program as Program
     from numc.runtime.program import load as load
     from numc.runtime.widths import WidthByRatio as WidthByRatio
@@ -62,48 +62,48 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "Comparison": ("numc.studies.comparison", "Comparison"),
     "CompilerBug": ("numc.support.errors", "CompilerBug"),
-    "DynamicLossScale": ("numc.frontends.training.loss_scale", "DynamicLossScale"),
-    "Histogram": ("numc.compiler.statistics", "Histogram"),
-    "LayerStatistics": ("numc.compiler.statistics", "LayerStatistics"),
+    "DynamicLossScale": ("numc.compiler.torch_compile.loss_scale", "DynamicLossScale"),
+    "Histogram": ("numc.compiler.arrays.statistics", "Histogram"),
+    "LayerStatistics": ("numc.compiler.arrays.statistics", "LayerStatistics"),
     "NumcError": ("numc.support.errors", "NumcError"),
-    "Packed": ("numc.compiler.pack", "Packed"),
+    "Packed": ("numc.compiler.arrays.pack", "Packed"),
     "Profile": ("numc.studies.profile.profile", "Profile"),
     "Program": ("numc.runtime.program", "Program"),
     "Schedule": ("numc.studies.schedule.schedule", "Schedule"),
     "Search": ("numc.studies.search.found", "Search"),
-    "Statistics": ("numc.compiler.statistics", "Statistics"),
-    "TensorStatistics": ("numc.compiler.statistics", "TensorStatistics"),
+    "Statistics": ("numc.compiler.arrays.statistics", "Statistics"),
+    "TensorStatistics": ("numc.compiler.arrays.statistics", "TensorStatistics"),
     "WidthByRatio": ("numc.runtime.widths", "WidthByRatio"),
-    "arithmetic": ("numc.frontends.training.backend", "arithmetic"),
-    "backend": ("numc.frontends.training.backend", "backend"),
+    "arithmetic": ("numc.compiler.torch_compile.backend", "arithmetic"),
+    "backend": ("numc.compiler.torch_compile.backend", "backend"),
     "bisect": ("numc.studies.bisect", "bisect"),
     "collect_stats": ("numc.studies.observe.collect", "collect_stats"),
     "compare": ("numc.studies.compare", "compare"),
-    "compile": ("numc.compiler.compile", "compile"),
+    "compile": ("numc.compiler.programs.compile", "compile"),
     "cost": ("numc.studies.cost", "cost"),
-    "counters": ("numc.frontends.training.backend", "counters"),
+    "counters": ("numc.compiler.torch_compile.backend", "counters"),
     "diff": ("numc.studies.diff", "diff"),
     "explain": ("numc.studies.explain", "explain"),
-    "fma": ("numc.compiler.arrays", "fma"),
-    "fmas": ("numc.arithmetic.operators", "FMAS"),
-    "formats": ("numc.arithmetic.formats", "FORMATS"),
-    "group_formats": ("numc.arithmetic.kinds", "GROUP_FORMATS"),
+    "fma": ("numc.compiler.arrays.arrays", "fma"),
+    "fmas": ("numc.numerics.operators", "FMAS"),
+    "formats": ("numc.numerics.formats", "FORMATS"),
+    "group_formats": ("numc.numerics.kinds", "GROUP_FORMATS"),
     "load": ("numc.runtime.program", "load"),
     "lower": ("numc.compiler.lower", "lower"),
-    "matmul": ("numc.compiler.arrays", "matmul"),
-    "onnx_backend": ("numc.onnx_backend", ""),
-    "pack": ("numc.compiler.pack", "pack"),
-    "presets": ("numc.arithmetic.policy.presets", "PRESETS"),
+    "matmul": ("numc.compiler.arrays.arrays", "matmul"),
+    "onnx_backend": ("numc.compiler.onnx_backend", ""),
+    "pack": ("numc.compiler.arrays.pack", "pack"),
+    "presets": ("numc.numerics.policy.presets", "PRESETS"),
     "profile": ("numc.studies.profile.record", "profile"),
-    "reference": ("numc.arithmetic.reference", ""),
-    "round": ("numc.compiler.arrays", "round"),
+    "reference": ("numc.numerics.reference", ""),
+    "round": ("numc.compiler.arrays.arrays", "round"),
     "search": ("numc.studies.search.search", "search"),
     "token_windows": ("numc.studies.language.tokens", "token_windows"),
     "train": ("numc.train", ""),
-    "unpack": ("numc.compiler.pack", "unpack"),
+    "unpack": ("numc.compiler.arrays.pack", "unpack"),
     "verify": ("numc.studies.observe.verify", "verify"),
     "verify_training": ("numc.studies.observe.verify_training", "verify_training"),
-    "widths": ("numc.frontends.training.open_widths", "widths"),
+    "widths": ("numc.compiler.torch_compile.open_widths", "widths"),
 }
 _NEED_MLIR = ("bisect", "compare", "cost", "explain", "lower", "search")
 _NEED_TORCH = ("DynamicLossScale", "arithmetic", "backend", "counters", "verify_training", "widths")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import NamedTuple
 
-from numc.arithmetic.formats import Format
-from numc.arithmetic.groups import GroupFormat
-from numc.arithmetic.kinds.bfp import CHUNK
-from numc.arithmetic.operators import BF16, Fma
+from numc.numerics.formats import Format
+from numc.numerics.groups import GroupFormat
+from numc.numerics.kinds.bfp import CHUNK
+from numc.numerics.operators import BF16, Fma
 from numc.support.arguments import checked_integer
 from numc.support.environment import in_default_environment
 

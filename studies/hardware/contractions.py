@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from numc.arithmetic.policy.policy import Decision
 from numc.compiler.lower import lowered
 from numc.compiler.options import Options
 from numc.frontends.imported import Imported
+from numc.numerics.policy.policy import Decision
 from numc.passes.explicit.contractions_of import contractions_of
 from numc.passes.explicit.layers_of import decide
 from numc.support.errors import NumcError

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from numc.arithmetic.operators import Fma
+from numc.numerics.operators import Fma
 from numc.studies.hardware.units import UNITS, Array, Units
 from numc.support.arguments import checked_text
 from numc.support.errors import NumcError, did_you_mean, quoted, shortened, shown

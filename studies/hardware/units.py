@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from numc.arithmetic.formats import Format
-from numc.arithmetic.kinds import GROUP_FORMATS
-from numc.arithmetic.operators import Fma
-from numc.arithmetic.policy.layer import Layer
+from numc.numerics.formats import Format
+from numc.numerics.kinds import GROUP_FORMATS
+from numc.numerics.operators import Fma
+from numc.numerics.policy.layer import Layer
 from numc.studies.hardware.area import bf16_products, passes
 
 

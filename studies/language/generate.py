@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from numc.arithmetic.policy.policy import Policy
-from numc.arithmetic.policy.presets import Arithmetic
+from numc.numerics.policy.policy import Policy
+from numc.numerics.policy.presets import Arithmetic
 from numc.studies.language.folder import LanguageModel
 from numc.support.errors import NumcError
 
@@ -65,8 +65,8 @@ def generate(
     import torch
     from transformers import GenerationConfig, TextStreamer
 
-    from numc.frontends.training.backend import Backend
-    from numc.frontends.training.regions import seeded
+    from numc.compiler.torch_compile.backend import Backend
+    from numc.compiler.torch_compile.regions import seeded
 
     class Streamer(TextStreamer):  # type: ignore[misc]
         def on_finalized_text(self, text: str, stream_end: bool = False) -> None:

@@ -18,10 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from numc.arithmetic.formats import Conversion
-from numc.arithmetic.grammar import stated_fma
-from numc.arithmetic.operators import INTERNAL, Fma
-from numc.compiler.statistics import (
+from numc.compiler.arrays.statistics import (
     COUNTING,
     LAST_BIN,
     WHAT,
@@ -32,6 +29,9 @@ from numc.compiler.statistics import (
     chosen,
     sampling,
 )
+from numc.numerics.formats import Conversion
+from numc.numerics.grammar import stated_fma
+from numc.numerics.operators import INTERNAL, Fma
 from numc.runtime.library import library
 from numc.runtime.program import WATCHES, Program
 from numc.studies.observe.operands import Operands
@@ -264,7 +264,7 @@ def _rounding(about: Mapping[str, Any], view: Operands, fma: Fma, probe: F32Arra
 
 
 def _converted(values: F32Array, to: Conversion) -> F32Array:
-    from numc.compiler.arrays import round as round_array
+    from numc.compiler.arrays.arrays import round as round_array
 
     if str(to) == "fp32":
         return values

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from numc.arithmetic.operators import INTERNAL
+from numc.numerics.operators import INTERNAL
 from numc.runtime.program import Program
 from numc.runtime.tensors import as_numbers
 from numc.studies.observe.operands import Operands

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from numc.arithmetic.codes import decode
-from numc.arithmetic.formats import Format
-from numc.arithmetic.grammar import stated_fma
-from numc.arithmetic.groups import GroupConversion
-from numc.arithmetic.numpy_groups import largest_magnitude
-from numc.arithmetic.operators import Fma
-from numc.arithmetic.reference import Draws
-from numc.arithmetic.reference.group_operators import Source
+from numc.numerics.codes import decode
+from numc.numerics.formats import Format
+from numc.numerics.grammar import stated_fma
+from numc.numerics.groups import GroupConversion
+from numc.numerics.numpy_groups import largest_magnitude
+from numc.numerics.operators import Fma
+from numc.numerics.reference import Draws
+from numc.numerics.reference.group_operators import Source
 from numc.passes.kernels.abi import TASK_CONTEXT
 from numc.passes.kernels.packing.code_arrays import expanded
 from numc.passes.kernels.packing.layout import Layout

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from numc.arithmetic.exact.rounding import round_real
-from numc.arithmetic.formats import Conversion, Format
-from numc.compiler.statistics import FRACTIONS, Histogram, TensorStatistics
+from numc.compiler.arrays.statistics import FRACTIONS, Histogram, TensorStatistics
+from numc.numerics.exact.rounding import round_real
+from numc.numerics.formats import Conversion, Format
 from numc.passes.kernels.abi import LEAST_EXPONENT, VALUE_COUNTS, VALUE_LIMITS
 from numc.runtime.library import library
 from numc.support.errors import NumcError

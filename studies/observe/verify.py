@@ -2,8 +2,8 @@
 
 Every contraction runs through the thread pool with a table of its operands (passes/plan/descriptor.py). What is
 verified is therefore the machine code of the program file with its own weights, not another build of the model. A
-contraction that is computed by phases when nobody observes it (passes/tensors/skip_zeros.py) is verified by a second
-run that is not observed and has to give the same results.
+contraction that is computed by phases when nobody observes it (skip_zeros.py) is verified by a second run that is not
+observed and has to give the same results.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from numc.arithmetic.datapaths import ALL_DATAPATHS
-from numc.arithmetic.operators import Fma
-from numc.arithmetic.reference import dot
-from numc.arithmetic.reference.group_operators import PARTS
-from numc.arithmetic.reference.operators import grouped_dot, vector
+from numc.numerics.datapaths import ALL_DATAPATHS
+from numc.numerics.operators import Fma
+from numc.numerics.reference import dot
+from numc.numerics.reference.group_operators import PARTS
+from numc.numerics.reference.operators import grouped_dot, vector
 from numc.runtime.program import Program, seed_number
 from numc.studies.observe.operands import Operands
 from numc.support.arguments import check_function, checked, checked_integer

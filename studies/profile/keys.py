@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numc.arithmetic.grammar import stated_fma
+from numc.numerics.grammar import stated_fma
 from numc.runtime.program import Program
 
 WHOLE_RUN, NO_PART = -2, -1

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
 
-from numc.compiler.cache import ROOFLINE, folder, limit
+from numc.compiler.cache.cache import ROOFLINE, folder, limit
 from numc.runtime.library import ErrorText, cpu_features, library
 from numc.support.errors import NumcError, shown
 from numc.support.files import write_whole
 from numc.support.json_values import parsed
+from numc.support.processor import processor_name
 
 
 @dataclass(frozen=True)
@@ -96,8 +97,4 @@ def _read(file: Path) -> dict[str, tuple[float, float]]:
 
 def _processor() -> str:
     """The name of the processor, and its features in one number, which a virtual machine may change."""
-    name = "x86-64"
-    with contextlib.suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-        name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), name)
-    return f"{name} with {', '.join(sorted(cpu_features() & {'avx2', 'fma', 'avx512f'})) or 'sse'}"
+    return f"{processor_name()} with {', '.join(sorted(cpu_features() & {'avx2', 'fma', 'avx512f'})) or 'sse'}"

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from numc.arithmetic.formats import Format
-from numc.arithmetic.grammar import parse_operand_conversion, stated_fma
-from numc.compiler.statistics import FRACTIONS, LayerStatistics, TensorStatistics
+from numc.compiler.arrays.statistics import FRACTIONS, LayerStatistics, TensorStatistics
+from numc.numerics.formats import Format
+from numc.numerics.grammar import parse_operand_conversion, stated_fma
 from numc.studies.report.colours import CATEGORICAL
 
 Point = tuple[float, float]

@@ -8,9 +8,9 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from numc.arithmetic.policy.layer import Layer
-from numc.arithmetic.policy.policy import Decision
-from numc.arithmetic.policy.text import parse_policy
+from numc.numerics.policy.layer import Layer
+from numc.numerics.policy.policy import Decision
+from numc.numerics.policy.text import parse_policy
 from numc.studies.search.evaluation import FP32, SPLITS, Answer
 from numc.studies.search.journal import Journal
 from numc.studies.search.samplers.interface import Outcome, Problem, Sampler, within

@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from numc.arithmetic.formats import Format
-from numc.arithmetic.policy.layer import Layer
-from numc.arithmetic.policy.text import parse_policy
-from numc.compiler.cache import own_sources
-from numc.compiler.compile import contents
+from numc.compiler.cache.cache import own_sources
 from numc.compiler.options import Options
 from numc.compiler.policy_table import policy_table
+from numc.compiler.programs.compile import contents
 from numc.frontends.imported import Imported, from_message, to_message
+from numc.numerics.formats import Format
+from numc.numerics.policy.layer import Layer
+from numc.numerics.policy.text import parse_policy
 from numc.runtime.program import Program
 from numc.runtime.tensors import as_numbers
 from numc.studies.data import Data

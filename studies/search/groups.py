@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from math import prod
 
-from numc.arithmetic.policy.layer import Layer
+from numc.numerics.policy.layer import Layer
 from numc.support.errors import NumcError, did_you_mean, quoted, shortened
 
 BY = ("layer", "kind", "role", "model")

@@ -10,11 +10,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from numc.arithmetic.policy.layer import Layer
 from numc.compiler.lower import signature
 from numc.compiler.options import Options
 from numc.compiler.policy_table import policy_table
 from numc.frontends.load import title_of
+from numc.numerics.policy.layer import Layer
 from numc.studies.compare import named_model, named_output
 from numc.studies.cost import decisions_of, report
 from numc.studies.data import BATCH, Data, check_batch

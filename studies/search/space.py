@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import islice, product
 from math import prod
 
-from numc.arithmetic.policy.text import parse_policy
+from numc.numerics.policy.text import parse_policy
 from numc.studies.search.groups import Group
 from numc.support.arguments import checked_text
 from numc.support.errors import NumcError, did_you_mean, quoted

@@ -10,8 +10,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from numc.arithmetic.formats import FORMATS, Conversion, Format
-from numc.arithmetic.grammar import parse_conversion
+from numc.numerics.formats import FORMATS, Conversion, Format
+from numc.numerics.grammar import parse_conversion
 from numc.support.errors import NumcError
 from tiers import by_default
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from numc.arithmetic.expressions import read_conversion, read_fma
-from numc.arithmetic.formats import FORMATS, ROUNDINGS, Conversion, Format
-from numc.arithmetic.grammar import parse_any_conversion, parse_conversion, parse_fma
-from numc.arithmetic.kinds import GROUP_FORMATS, GROUP_SYNTAX
-from numc.arithmetic.operators import ALIASES, FMAS, FP32, MAX_CHUNK, SOFTWARE_DATAPATHS, Fma, allowed_products
+from numc.numerics.expressions import read_conversion, read_fma
+from numc.numerics.formats import FORMATS, ROUNDINGS, Conversion, Format
+from numc.numerics.grammar import parse_any_conversion, parse_conversion, parse_fma
+from numc.numerics.kinds import GROUP_FORMATS, GROUP_SYNTAX
+from numc.numerics.operators import ALIASES, FMAS, FP32, MAX_CHUNK, SOFTWARE_DATAPATHS, Fma, allowed_products
 from numc.support.errors import NumcError
 
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import numc
-from numc.arithmetic.formats import FORMATS, ROUNDINGS
-from numc.arithmetic.grammar import parse_any_conversion, parse_conversion, parse_fma, parse_group_conversion
-from numc.arithmetic.groups import GroupConversion
-from numc.arithmetic.kinds import GROUP_FORMATS, Bfp, Int, Mx
+from numc.numerics.formats import FORMATS, ROUNDINGS
+from numc.numerics.grammar import parse_any_conversion, parse_conversion, parse_fma, parse_group_conversion
+from numc.numerics.groups import GroupConversion
+from numc.numerics.kinds import GROUP_FORMATS, Bfp, Int, Mx
 from numc.support.errors import NumcError
 
 FORMATS_WITH_GROUPS = st.one_of(

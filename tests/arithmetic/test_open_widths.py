@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import numc
-from numc.arithmetic.formats import Open
-from numc.arithmetic.grammar import parse_any_conversion, parse_fma, parse_operand_conversion
-from numc.arithmetic.policy.load import load_policy
+from numc.numerics.formats import Open
+from numc.numerics.grammar import parse_any_conversion, parse_fma, parse_operand_conversion
+from numc.numerics.policy.load import load_policy
 from numc.support.errors import NumcError
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from numc.arithmetic.formats import FORMATS, Conversion
-from numc.arithmetic.grammar import parse_fma
-from numc.arithmetic.operators import ALIASES, BF16, BF16X2, BF16X3, FMAS, FP32, Fma, allowed_products
+from numc.numerics.formats import FORMATS, Conversion
+from numc.numerics.grammar import parse_fma
+from numc.numerics.operators import ALIASES, BF16, BF16X2, BF16X3, FMAS, FP32, Fma, allowed_products
 from numc.support.errors import NumcError
 
 

@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 
 import numc
 from arithmetic_vectorised import first_mismatch
-from numc.arithmetic import reference
-from numc.arithmetic.grammar import parse_fma
-from numc.arithmetic.operators import FMAS
-from numc.arithmetic.policy.layer import Layer, kinds_of
-from numc.arithmetic.policy.load import arithmetic, load_policy
-from numc.arithmetic.policy.policy import Policy, plain
-from numc.arithmetic.policy.presets import PRESETS
-from numc.arithmetic.policy.text import parse_policy
-from numc.compiler import compile as compiling
 from numc.compiler import pipeline
 from numc.compiler.options import Options
+from numc.compiler.programs import compile as compiling
 from numc.frontends.imported import Argument, Imported
 from numc.frontends.load import load_file
+from numc.numerics import reference
+from numc.numerics.grammar import parse_fma
+from numc.numerics.operators import FMAS
+from numc.numerics.policy.layer import Layer, kinds_of
+from numc.numerics.policy.load import arithmetic, load_policy
+from numc.numerics.policy.policy import Policy, plain
+from numc.numerics.policy.presets import PRESETS
+from numc.numerics.policy.text import parse_policy
 from numc.support.errors import CompilerBug, NumcError, ParseError
 
 CNN = Path(__file__).parents[2] / "examples" / "digits" / "cnn.onnx"
@@ -464,7 +464,7 @@ def test_a_failing_pass_keeps_the_policy(tmp_path: Path, monkeypatch: pytest.Mon
     def fail(module: object, state: object) -> None:
         raise ValueError("no luck")
 
-    monkeypatch.setattr(pipeline, "STAGES", {"numc": {"explicit-arithmetic": fail}})
+    monkeypatch.setitem(pipeline.STAGES["numc"], "explicit-arithmetic", fail)
     with pytest.raises(CompilerBug, match="no luck; .*; reproduce with: numc opt .* --policy ") as caught:
         numc.lower(CNN, policy="layer 0 mp")
     kept = str(caught.value).split("--policy ")[1].split()[0]

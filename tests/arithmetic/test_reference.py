@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import arithmetic_vectorised as vectorised
-from numc.arithmetic import reference
-from numc.arithmetic.formats import FORMATS, ROUNDINGS
-from numc.arithmetic.grammar import parse_conversion, parse_fma
-from numc.arithmetic.operators import FMAS, HARDWARE_DATAPATHS
+from numc.numerics import reference
+from numc.numerics.formats import FORMATS, ROUNDINGS
+from numc.numerics.grammar import parse_conversion, parse_fma
+from numc.numerics.operators import FMAS, HARDWARE_DATAPATHS
 
 F32 = vectorised.F32
 OPERATORS = [*FMAS, *vectorised.SOME_FMAS]

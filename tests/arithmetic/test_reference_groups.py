@@ -16,9 +16,9 @@ import pytest
 
 import arithmetic_vectorised as vectorised
 import numc
-from numc.arithmetic import reference
-from numc.arithmetic.formats import ROUNDINGS
-from numc.arithmetic.kinds import GROUP_FORMATS, Mx
+from numc.numerics import reference
+from numc.numerics.formats import ROUNDINGS
+from numc.numerics.kinds import GROUP_FORMATS, Mx
 from tiers import by_default, one_in, pairs
 
 F32 = npt.NDArray[np.float32]

@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from numc.arithmetic.exact.rounding import rounder
-from numc.arithmetic.exact.value import POINT
-from numc.arithmetic.formats import Noise, floor_log2
-from numc.arithmetic.grammar import parse_conversion, parse_group_conversion
-from numc.arithmetic.numpy_groups import round_groups
-from numc.arithmetic.reference import random, round_real
-from numc.arithmetic.reference import round_groups as reference_groups
+from numc.numerics.exact.rounding import rounder
+from numc.numerics.exact.value import POINT
+from numc.numerics.formats import Noise, floor_log2
+from numc.numerics.grammar import parse_conversion, parse_group_conversion
+from numc.numerics.numpy_groups import round_groups
+from numc.numerics.reference import random, round_real
+from numc.numerics.reference import round_groups as reference_groups
 from tiers import by_default
 
 ONES = 0xFFFFFFFF

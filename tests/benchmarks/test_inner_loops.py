@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import graphs
 from benchmarks.cases import OPERATORS
-from benchmarks.instructions import MATRIX, disassembled, machine_loop, product_loop
-from numc.arithmetic.grammar import parse_fma
+from benchmarks.models import graphs
+from benchmarks.sections.instructions import MATRIX, disassembled, machine_loop, product_loop
 from numc.compiler.targets import TARGETS
 from numc.frontends.load import load_file
+from numc.numerics.grammar import parse_fma
 from targets_here import has_code_for_zen4
 
 GOLDEN = Path(__file__).with_name("inner_loops.json")
@@ -71,7 +71,7 @@ def test_spilled_vectors_lie_in_lines_of_the_cache(tmp_path: Path) -> None:
 
 
 def test_the_longest_innermost_loop_of_the_function_is_counted() -> None:
-    from benchmarks.instructions import Loop
+    from benchmarks.sections.instructions import Loop
 
     code = """
 0000000000000000 <other>:

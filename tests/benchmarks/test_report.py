@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import numc
-from benchmarks import native
 from benchmarks.__main__ import PAGES
 from benchmarks.measure import in_turns, ratio, summary
-from benchmarks.render import render
-from benchmarks.report import (
+from benchmarks.peers import native
+from benchmarks.report.render import render
+from benchmarks.report.report import (
     activations,
     bars,
     generation,
@@ -26,8 +26,8 @@ from benchmarks.report import (
     switch,
     training,
 )
-from benchmarks.tables import Table, against, duration, markdown, number, pivot, short
-from numc.arithmetic.grammar import parse_fma
+from benchmarks.report.tables import Table, against, duration, markdown, number, pivot, short
+from numc.numerics.grammar import parse_fma
 
 ROOT = Path(__file__).resolve().parents[2]
 

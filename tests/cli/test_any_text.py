@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from mutations import mutants
-from numc.arithmetic.grammar import MAX_LENGTH, parse_any_conversion, parse_fma
-from numc.arithmetic.policy.load import arithmetic, load_policy
-from numc.arithmetic.policy.text import parse_policy
 from numc.cli.commands.compare import split_list
 from numc.cli.commands.opt import split_passes
 from numc.cli.inputs import read_data, read_labels
 from numc.cli.source import parse_shapes, parse_values
-from numc.compiler import cache
+from numc.compiler.arrays.statistics import Statistics, chosen, sampling
+from numc.compiler.cache import cache
 from numc.compiler.options import Options
-from numc.compiler.statistics import Statistics, chosen, sampling
+from numc.numerics.grammar import MAX_LENGTH, parse_any_conversion, parse_fma
+from numc.numerics.policy.load import arithmetic, load_policy
+from numc.numerics.policy.text import parse_policy
 from numc.studies.hardware.machine import load_machine
 from numc.studies.store import Store
 from numc.support.errors import NumcError, ParseError

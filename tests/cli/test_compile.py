@@ -148,14 +148,14 @@ def test_errors_are_one_line(numc_run, folder, arguments, text):
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_an_unwritable_folder_is_found_before_compiling(numc_run, folder, monkeypatch):
     Path("locked").mkdir(mode=0o500)
-    monkeypatch.setattr("numc.compiler.compile.to_file", None)
+    monkeypatch.setattr("numc.compiler.programs.compile.to_file", None)
     assert numc_run("compile", folder / "matmul.mlir", "-o", "locked/m.numc").error == (
         "locked/m.numc: cannot write: permission denied: choose another place for the output"
     )
 
 
 def test_unwritable_output_is_found_before_compiling(numc_run, folder, monkeypatch):
-    monkeypatch.setattr("numc.compiler.compile.to_file", None)
+    monkeypatch.setattr("numc.compiler.programs.compile.to_file", None)
     assert "there is no folder gone" in numc_run("compile", folder / "matmul.mlir", "-o", "gone/m.numc").error
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 from importlib import import_module
-from pathlib import Path
 
 import numc
 from numc.compiler.targets import TARGETS
+from rooms import ROOMS, ROOT
 
 doctor = import_module("numc.cli.commands.doctor")  # the package has the command under this name
-ROOT = Path(__file__).parents[2]
 
 
 def test_a_machine_on_which_numc_works(numc_run, monkeypatch):
@@ -51,7 +50,7 @@ def test_what_is_missing_and_what_is_broken(numc_run, monkeypatch, tmp_path):
 
 
 def test_every_variable_that_numc_reads_is_listed():
-    sources = [f for room in ("compiler", "frontends", "passes", "runtime") for f in (ROOT / room).rglob("*")]
+    sources = [f for room in ROOMS for f in (ROOT / room).rglob("*")]
     read = {
         name
         for source in sources

@@ -77,7 +77,7 @@ def test_an_error_of_the_system_names_its_file(numc_run, folder, monkeypatch):
     def fail(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/tmp/numc-onnx-1/main.mlir")
 
-    monkeypatch.setattr("numc.compiler.compile.to_file", fail)
+    monkeypatch.setattr("numc.compiler.programs.compile.to_file", fail)
     done = numc_run("compile", folder / "matmul.mlir")
     assert (done.status, done.error) == (2, "/tmp/numc-onnx-1/main.mlir: No space left on device")
 
@@ -86,7 +86,7 @@ def test_a_fault_is_told_where_nothing_can_be_kept(numc_run, folder, monkeypatch
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError("why")
 
-    monkeypatch.setattr("numc.compiler.compile.to_file", fail)
+    monkeypatch.setattr("numc.compiler.programs.compile.to_file", fail)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
     done = numc_run("compile", folder / "matmul.mlir")
     assert (done.status, done.error.partition(";")[0]) == (1, "ZeroDivisionError: why")

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 import numc
-from numc.compiler import cache, file_hashes
-from numc.compiler import compile as compiling
+from numc.compiler.cache import cache, file_hashes
 from numc.compiler.options import Options
+from numc.compiler.programs import compile as compiling
 from numc.frontends.imported import Argument, Imported
 from numc.support.files import copy_whole
 
@@ -125,7 +125,7 @@ def test_every_part_of_a_traced_model_changes_the_key(place):
 
 def test_every_part_of_a_graph_changes_the_key_of_its_linalg(place):
     torch = pytest.importorskip("torch")
-    from numc.frontends.training.converted import _described
+    from numc.compiler.torch_compile.graphs.converted import _described
 
     def described(target="add.Tensor", shape=(2, 3), dtype=torch.float32, alpha=1, name="sum", swapped=False, twice=0):
         graph = torch.fx.Graph()
@@ -509,7 +509,7 @@ def test_a_hit_of_the_command_imports_no_numpy_either(place):
         "from numc.__main__ import main\n"
         "sys.argv = ['numc', 'compile', 'model.mlir', '--json']\n"
         "assert main() == 0\n"
-        "heavy = {'numpy', 'torch_mlir', 'onnx', 'lark', 'importlib.metadata', 'numc.frontends.process'}\n"
+        "heavy = {'numpy', 'torch_mlir', 'onnx', 'lark', 'importlib.metadata', 'numc.frontends.workers.process'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
     )
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

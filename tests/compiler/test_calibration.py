@@ -7,9 +7,9 @@ import numpy.typing as npt
 import pytest
 
 import numc
-from numc.arithmetic.grammar import parse_fma
-from numc.arithmetic.reference.operators import grouped_dot, vector
 from numc.frontends.imported import Argument, Imported
+from numc.numerics.grammar import parse_fma
+from numc.numerics.reference.operators import grouped_dot, vector
 from numc.support.errors import NumcError
 
 F32 = npt.NDArray[np.float32]

@@ -11,10 +11,10 @@ import pytest
 from torch_mlir import ir
 
 import numc
-from numc.compiler import compile as compiling
 from numc.compiler import pipeline
 from numc.compiler.lower import module_of
 from numc.compiler.options import Options
+from numc.compiler.programs import compile as compiling
 from numc.frontends.imported import Imported
 from numc.passes import linalg
 from numc.passes.kernels.backend import linkage, objects, partition

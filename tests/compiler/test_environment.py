@@ -15,8 +15,8 @@ import pytest
 
 import numc
 from environments import ENVIRONMENTS, data, environment, registers
-from numc.compiler.build import build
 from numc.compiler.options import Options
+from numc.compiler.programs.build import build
 from numc.frontends.imported import Argument, Imported
 from numc.support.environment import MARK, DefaultEnvironment, in_default_environment
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import numc
-from numc.compiler import cache, file_hashes
+from numc.compiler.cache import cache, file_hashes
 from numc.studies.profile import roofline
 from numc.studies.search.journal import NAME, Journal
 from numc.studies.store import Store

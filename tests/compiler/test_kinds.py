@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
-from numc.arithmetic.kinds import GROUP_FORMATS, KINDS, Bfp, Int, Mx
+from numc.numerics.kinds import GROUP_FORMATS, KINDS, Bfp, Int, Mx
 from numc.passes.kernels.values.kinds import CODE
+from rooms import ROOMS, ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
-SOURCES = [path for folder in ("compiler", "passes", "runtime", "frontends") for path in (ROOT / folder).rglob("*.py")]
+SOURCES = [path for folder in ROOMS for path in (ROOT / folder).rglob("*.py")]
 CLASSES = "|".join(kind.__name__ for kind in CODE)
 
 

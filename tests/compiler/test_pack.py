@@ -11,9 +11,9 @@ import pytest
 
 import arithmetic_vectorised as vectorised
 import numc
-from numc.arithmetic.formats import FORMATS
-from numc.arithmetic.grammar import parse_conversion
-from numc.arithmetic.kinds import GROUP_FORMATS
+from numc.numerics.formats import FORMATS
+from numc.numerics.grammar import parse_conversion
+from numc.numerics.kinds import GROUP_FORMATS
 
 
 def bits(packed: numc.Packed) -> str:

@@ -55,7 +55,7 @@ def test_another_version_is_refused(
         (tmp_path / "m.mlir").write_text("func.func @main() { return }")
         for name in ("bisect", "compare", "cost", "explain", "lower"):
             monkeypatch.delitem(vars(numc), name, raising=False)
-        monkeypatch.delitem(sys.modules, "numc.compiler.build", raising=False)
+        monkeypatch.delitem(sys.modules, "numc.compiler.programs.build", raising=False)
         ways = [lambda: numc.lower, lambda: numc.compare, lambda: numc.compile(tmp_path / "m.mlir")]
         for way in ways:
             with pytest.raises(NumcError, match=message):

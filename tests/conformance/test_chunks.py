@@ -11,9 +11,9 @@ import pytest
 
 import arithmetic_vectorised as vectorised
 import numc
-from numc.arithmetic import reference
-from numc.compiler.arrays import matmul
+from numc.compiler.arrays.arrays import matmul
 from numc.frontends.imported import Imported
+from numc.numerics import reference
 from numc.support.errors import NumcError
 from targets_here import WITHOUT_CHEAP, WITHOUT_GROUPS, some_variants, variants
 from tiers import by_default, one_in, pairs
@@ -98,7 +98,7 @@ def test_signs_of_zeros() -> None:
 @pytest.mark.parametrize("fma", ["fmac(bf16,chunk=3)", "fmac(e6m9,chunk=4)", "fmac(e5m2:rtz,chunk=5)"])
 @pytest.mark.parametrize("depth", [1, 2, 3, 4, 5, 11, 12])
 def test_against_exact_rationals(fma: str, depth: int) -> None:
-    operator = numc.arithmetic.grammar.parse_fma(fma)
+    operator = numc.numerics.grammar.parse_fma(fma)
     to, size = str(operator.acc), operator.chunk
     assert size is not None
     rng = np.random.default_rng(depth)
@@ -270,7 +270,7 @@ def test_convolution(chunk: int, threads: int) -> None:
     got = np.asarray(program(x, w, threads=threads))
     assert (found := vectorised.first_mismatch(got, np.ascontiguousarray(want))) is None, found
     report = numc.verify(program, dict(zip((i.name for i in program.inputs), (x, w), strict=True)), samples=200)
-    assert (report.mismatches, report.rows[0].fma) == (0, str(numc.arithmetic.grammar.parse_fma(fma))), report.first
+    assert (report.mismatches, report.rows[0].fma) == (0, str(numc.numerics.grammar.parse_fma(fma))), report.first
     assert report.checked > 100
 
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 import arithmetic_vectorised as reference
-from numc.compiler.arrays import matmul
+from numc.compiler.arrays.arrays import matmul
 from targets_here import WITHOUT_GROUPS
 from tiers import by_default, pairs
 

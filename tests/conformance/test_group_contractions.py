@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 import arithmetic_vectorised as vectorised
 import numc
-from numc.arithmetic import reference
-from numc.arithmetic.grammar import parse_fma
-from numc.compiler.arrays import matmul
+from numc.compiler.arrays.arrays import matmul
 from numc.frontends.imported import Argument, Imported
+from numc.numerics import reference
+from numc.numerics.grammar import parse_fma
 from numc.support.errors import NumcError
 from targets_here import HERE, some_variants, variants
 from tiers import one_in, pairs

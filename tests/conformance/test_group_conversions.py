@@ -11,10 +11,10 @@ from hypothesis.extra import numpy as arrays
 
 import arithmetic_vectorised as vectorised
 import numc
-from numc.arithmetic import reference
-from numc.arithmetic.formats import ROUNDINGS
-from numc.arithmetic.groups import GroupConversion
-from numc.arithmetic.kinds import GROUP_FORMATS, Bfp, Int
+from numc.numerics import reference
+from numc.numerics.formats import ROUNDINGS
+from numc.numerics.groups import GroupConversion
+from numc.numerics.kinds import GROUP_FORMATS, Bfp, Int
 from tiers import by_default
 
 F32 = npt.NDArray[np.float32]

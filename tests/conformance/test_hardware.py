@@ -11,7 +11,7 @@ import torch
 
 import arithmetic_vectorised as reference
 import numc
-from numc.compiler.arrays import matmul
+from numc.compiler.arrays.arrays import matmul
 from numc.frontends.parse import parse_module
 from numc.runtime.library import cpu_features, request_amx
 from tiers import pairs
@@ -68,7 +68,7 @@ def test_vdpbf16ps() -> None:
 
 
 def _dots(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    from numc.compiler.arrays import _batch_dot
+    from numc.compiler.arrays.arrays import _batch_dot
 
     return np.asarray(_batch_dot("avx512_bf16", False, fast=False)(a, b, c))
 

@@ -11,9 +11,9 @@ import pytest
 
 import arithmetic_vectorised as reference
 import numc
-from numc.arithmetic.operators import FMAS
-from numc.compiler.arrays import matmul
+from numc.compiler.arrays.arrays import matmul
 from numc.frontends.imported import Imported
+from numc.numerics.operators import FMAS
 from targets_here import HERE, some_variants, variants
 from tiers import by_default, one_in, pairs
 

@@ -11,8 +11,8 @@ import pytest
 
 import arithmetic_vectorised as vectorised
 import numc
-from numc.arithmetic.grammar import parse_fma
-from numc.compiler.arrays import matmul
+from numc.compiler.arrays.arrays import matmul
+from numc.numerics.grammar import parse_fma
 from numc.runtime.program import Program
 from numc.support.errors import NumcError
 from targets_here import HERE

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import numc
-from numc.arithmetic import reference
-from numc.arithmetic.codes import encode
-from numc.arithmetic.grammar import parse_conversion
+from numc.numerics import reference
+from numc.numerics.codes import encode
+from numc.numerics.grammar import parse_conversion
 from numc.support.errors import NumcError
 
 NAN, INF = math.nan, math.inf

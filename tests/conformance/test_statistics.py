@@ -21,14 +21,14 @@ from onnx import numpy_helper
 
 import arithmetic_vectorised as vectorised
 import numc
-from numc.arithmetic.exact.rounding import rounder
-from numc.arithmetic.exact.value import POINT, PRODUCT_POINT, Value, bits_of, exact_sum, from_bits
-from numc.arithmetic.grammar import parse_conversion, parse_fma
-from numc.arithmetic.operators import Fma
-from numc.arithmetic.reference import Draws, dot
-from numc.arithmetic.reference.datapaths import f32_fma, f32_mul
-from numc.arithmetic.reference.operators import _operands
 from numc.frontends.imported import Imported
+from numc.numerics.exact.rounding import rounder
+from numc.numerics.exact.value import POINT, PRODUCT_POINT, Value, bits_of, exact_sum, from_bits
+from numc.numerics.grammar import parse_conversion, parse_fma
+from numc.numerics.operators import Fma
+from numc.numerics.reference import Draws, dot
+from numc.numerics.reference.datapaths import f32_fma, f32_mul
+from numc.numerics.reference.operators import _operands
 from numc.passes.kernels.abi import TASK_CONTEXT
 from numc.runtime.program import Program
 from numc.studies.observe.collect import Collector, sampled_steps
@@ -490,7 +490,7 @@ def test_tensorboard(tmp_path: Any) -> None:
 
 
 def test_tensorboard_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("numc.compiler.statistics.find_spec", lambda _: None)
+    monkeypatch.setattr("numc.compiler.arrays.statistics.find_spec", lambda _: None)
     with pytest.raises(NumcError, match="not installed: pip install tensorboard torch"):
         example().write_tensorboard("runs")
 

@@ -11,12 +11,12 @@ import pytest
 
 import arithmetic_vectorised as vectorised
 import numc
-from numc.arithmetic import reference
-from numc.arithmetic.grammar import parse_fma
-from numc.arithmetic.reference.group_operators import PARTS, Source
-from numc.arithmetic.reference.operators import grouped_dot, vector
-from numc.compiler.arrays import matmul
+from numc.compiler.arrays.arrays import matmul
 from numc.frontends.imported import Argument, Imported
+from numc.numerics import reference
+from numc.numerics.grammar import parse_fma
+from numc.numerics.reference.group_operators import PARTS, Source
+from numc.numerics.reference.operators import grouped_dot, vector
 from numc.runtime.program import Program
 from numc.studies.observe.verify import verify
 from numc.support.errors import NumcError

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from numc.runtime.library import library
+from rooms import ROOMS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ["adding-a-datapath.md", "adding-a-kind-of-format.md", "adding-an-instruction-set.md", "adding-an-operation.md"]
@@ -25,7 +26,7 @@ _BLOCK = re.compile(r"^```(\w+)(?: (run)| file=(\S+))?\n(.*?)^```$", re.MULTILIN
 
 @pytest.mark.parametrize("page", PAGES)
 def test_page(page: str, tmp_path: Path) -> None:
-    for folder in ("src", "compiler", "passes", "runtime", "frontends", "train"):
+    for folder in ("src", *ROOMS):
         shutil.copytree(ROOT / folder, tmp_path / folder, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     script, shown = "", ""
     for language, run, path, text in _BLOCK.findall((ROOT / "docs" / page).read_text()):

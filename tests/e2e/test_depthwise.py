@@ -9,9 +9,9 @@ import torch
 
 import arithmetic_vectorised as reference
 import numc
-from numc.arithmetic.grammar import parse_fma
 from numc.frontends.imported import Imported
 from numc.frontends.pytorch.load import load
+from numc.numerics.grammar import parse_fma
 from targets_here import variants
 from tiers import by_default, pairs
 

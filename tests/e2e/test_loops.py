@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import numc
-from numc.compiler.build import build
 from numc.compiler.options import Options
+from numc.compiler.programs.build import build
 from numc.frontends.imported import Argument, Imported
 from numc.frontends.load import load_file
 from numc.support.switches import SWITCHES

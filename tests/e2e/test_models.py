@@ -12,15 +12,15 @@ import pytest
 
 import light_models
 import numc
-from numc.arithmetic.operators import FMAS
-from numc.arithmetic.policy.policy import plain
 from numc.compiler import pipeline
-from numc.compiler.build import build
 from numc.compiler.options import Options
+from numc.compiler.programs.build import build
 from numc.compiler.targets import TARGETS
 from numc.frontends.imported import Imported
 from numc.frontends.load import load_file
 from numc.frontends.parse import parse_module
+from numc.numerics.operators import FMAS
+from numc.numerics.policy.policy import plain
 from numc.support.errors import CompilerBug
 from tiers import by_default, one_in, pairs
 
@@ -147,8 +147,7 @@ def test_a_failing_pass_leaves_its_ir(tmp_path: Path, monkeypatch: pytest.Monkey
     def fail(module: object, state: object) -> None:
         raise ValueError("no luck")
 
-    stages = {**pipeline.STAGES, "numc": {**pipeline.STAGES["numc"], "tidy-conversions": fail}}
-    monkeypatch.setattr(pipeline, "STAGES", stages)
+    monkeypatch.setitem(pipeline.STAGES["numc"], "tidy-conversions", fail)
     message = r"pass 'tidy-conversions' failed: no luck; .*; reproduce with: numc opt "
     with pytest.raises(CompilerBug, match=message) as caught:
         numc.compile(imported(ROOT / "digits/mlp.onnx"), fma="bf16_1_1", cache=False)

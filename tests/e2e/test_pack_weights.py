@@ -9,11 +9,11 @@ import pytest
 import torch
 
 import numc
-from numc.arithmetic.grammar import parse_fma
-from numc.compiler.build import build
 from numc.compiler.lower import lowered
 from numc.compiler.options import Options
+from numc.compiler.programs.build import build
 from numc.frontends.imported import Argument, Imported
+from numc.numerics.grammar import parse_fma
 from numc.runtime import Contents, Program, read_program, write_program
 from numc.studies.observe.verify import verify
 from targets_here import runnable

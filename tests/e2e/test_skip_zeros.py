@@ -17,7 +17,7 @@ from numc.compiler import pipeline
 from numc.compiler.options import Options
 from numc.frontends.imported import Imported
 from numc.passes import linalg as walk
-from numc.passes.tensors import zero_phases
+from numc.passes.tensors.products import zero_phases
 from numc.runtime.program import Program
 from tiers import by_default
 

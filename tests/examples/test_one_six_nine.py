@@ -92,7 +92,7 @@ def test_a_training_is_judged_by_what_fp32_learned(run: ModuleType) -> None:
 
 def test_policies_are_the_strict_preset(run: ModuleType) -> None:
     import numc
-    from numc.arithmetic.policy.load import load_policy
+    from numc.numerics.policy.load import load_policy
 
     for operator, preset in (("FMAC-8", "1/6/9/strict"), ("FMACS", "1/6/9/strict/fmacs")):
         given = run.arithmetics.policy(f"1/6/9/n {operator} + DLS").replace("1/6/9/n", "e6m9n")

@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import numc  # noqa: E402
-from numc.frontends.training import ahead  # noqa: E402
+from numc.compiler.torch_compile import ahead  # noqa: E402
 from numc.support.errors import NumcError  # noqa: E402
 
 X = torch.ones(3)

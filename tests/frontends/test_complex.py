@@ -1,4 +1,4 @@
-"""Complex numbers inside of PyTorch models, as pairs of real numbers (frontends/pytorch/complex_numbers.py)."""
+"""Complex numbers inside of PyTorch models, as pairs of real numbers (frontends/pytorch/graphs/complex_numbers.py)."""
 
 from __future__ import annotations
 

@@ -17,11 +17,11 @@ from onnx.external_data_helper import set_external_data
 
 import numc
 from numc.frontends import mlir as mlir_frontend
-from numc.frontends import process
 from numc.frontends.imported import Argument, Imported
 from numc.frontends.onnx import load as frontend
 from numc.frontends.onnx.diagnose import explain
 from numc.frontends.onnx.prepare import prepare
+from numc.frontends.workers import process
 from numc.support.errors import NumcError
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,8 +8,8 @@ import pytest
 from onnx import parser
 
 from numc.frontends.onnx import prepare
-from numc.frontends.onnx.budget import Budget
-from numc.frontends.onnx.fold import fold
+from numc.frontends.onnx.folding.fold import fold
+from numc.frontends.onnx.reading.budget import Budget
 from numc.support.errors import NumcError
 
 MIB = 1 << 20

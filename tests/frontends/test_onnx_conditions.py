@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 
 import numc
-from numc.frontends.conditions.formulas import Known, decided, each_of, tensors_of
+from numc.frontends.formulas import Known, decided, each_of, tensors_of
 from onnx_conditions import CASES
 from tiers import one_in
 

@@ -9,7 +9,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras import onnx_importer
 
-from numc.frontends import lowering
+from numc.frontends.lowering import torch_mlir_passes as lowering
 from numc.frontends.onnx import contract
 
 HEADER = '<ir_version: 8, opset_import: ["" : 18]> g '

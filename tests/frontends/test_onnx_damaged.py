@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from numc.frontends.onnx import load as frontend
-from numc.frontends.onnx import prepare, read
+from numc.frontends.onnx import prepare
+from numc.frontends.onnx.reading import read
 from numc.support.errors import NumcError
 
 MLP = (Path(__file__).resolve().parents[2] / "examples" / "digits" / "mlp.onnx").read_bytes()

@@ -9,11 +9,11 @@ import pytest
 from onnx import parser
 
 import numc
-from numc.frontends.onnx import evaluate
-from numc.frontends.onnx.budget import Budget
-from numc.frontends.onnx.evaluate import Reference
-from numc.frontends.onnx.fold import fold
+from numc.frontends.onnx.folding import evaluate
+from numc.frontends.onnx.folding.evaluate import Reference
+from numc.frontends.onnx.folding.fold import fold
 from numc.frontends.onnx.prepare import prepare
+from numc.frontends.onnx.reading.budget import Budget
 
 HEADER = '<ir_version: 8, opset_import: ["" : 18]>'
 

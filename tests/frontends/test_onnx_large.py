@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 import numc
-from numc.frontends.onnx import large, prepare, read, worker
+from numc.frontends.onnx import prepare, worker
+from numc.frontends.onnx.reading import large, read
 from numc.support.errors import NumcError
 from numc.support.files import read_bytes
 

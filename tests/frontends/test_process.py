@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from numc.frontends import process
+from numc.frontends.workers import process
 from numc.support.errors import CompilerBug, NumcError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -204,7 +204,7 @@ def test_no_process_outlives_the_one_that_asked(tmp_path: Path) -> None:
     """Not even if a child of it that holds copies of its files lives on."""
     file = str(tmp_path / "pids")
     code = (
-        "import ctypes, os, threading, time\nfrom numc.frontends import process\n"
+        "import ctypes, os, threading, time\nfrom numc.frontends.workers import process\n"
         f"asking = dict(target=process.ask, args=('worker_tasks:sleep', {{'file': {file!r}}}), kwargs={{'size': 0}})\n"
         "threading.Thread(**asking).start()\n"
         f"while not os.path.exists({file!r}): time.sleep(0.01)\n"

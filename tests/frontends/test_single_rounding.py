@@ -15,9 +15,9 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 
 import numc
-from numc.arithmetic.grammar import parse_conversion
-from numc.arithmetic.reference.random import conversion_draws, stream
-from numc.arithmetic.reference.rounding import round_real
+from numc.numerics.grammar import parse_conversion
+from numc.numerics.reference.random import conversion_draws, stream
+from numc.numerics.reference.rounding import round_real
 from torch_modules import Calls
 
 Array = npt.NDArray[Any]

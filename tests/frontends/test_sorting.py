@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import numc
-from numc.frontends.sorting import MOST_INSERTED
+from numc.frontends.lowering.sorting import MOST_INSERTED
 
 torch = pytest.importorskip("torch")
 

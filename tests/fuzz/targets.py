@@ -32,11 +32,11 @@ from fuzz.modules import check_module
 from fuzz.mutants import damaged, edits_of_bytes, edits_of_text, rewritten
 from fuzz.run_time import products, values
 from fuzz.special import special
-from numc.arithmetic import grammar
-from numc.arithmetic.formats import FORMATS
-from numc.arithmetic.operators import FMAS
-from numc.arithmetic.policy.layer import Layer
-from numc.arithmetic.policy.text import parse_policy
+from numc.numerics import grammar
+from numc.numerics.formats import FORMATS
+from numc.numerics.operators import FMAS
+from numc.numerics.policy.layer import Layer
+from numc.numerics.policy.text import parse_policy
 from numc.runtime.library import ErrorText, library
 from numc.studies.ddmin import ddmin
 from numc.support.errors import NumcError, ParseError
@@ -292,7 +292,8 @@ def onnx_files() -> tuple[bytes, ...]:
 
 def onnx_bytes(number: int) -> str:
     """Damaged ONNX files up to torch-mlir's importer, which has a process of its own."""
-    from numc.frontends.onnx import prepare, read
+    from numc.frontends.onnx import prepare
+    from numc.frontends.onnx.reading import read
 
     rng = random.Random(f"onnx {number}")
     seed = rng.choice(onnx_files())

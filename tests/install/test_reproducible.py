@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from numc.compiler.compile import contents
 from numc.compiler.options import Options
+from numc.compiler.programs.compile import contents
 from numc.runtime.container import write_program
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

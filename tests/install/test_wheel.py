@@ -21,11 +21,10 @@ from pathlib import Path
 import pytest
 
 import numc
+from rooms import ROOMS, ROOT
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("compiler", "frontends", "passes", "runtime", "train")  # what src/numc links
 COMPILERS = ("cc", "c++", "gcc", "g++", "clang", "ld", "as", "cmake", "ninja", "make")
 TOOLS = "/usr/sbin:/usr/bin:/sbin:/bin"
 # A root folder that has nothing but the folders named, as they are. The mounts are seen by this one process only.

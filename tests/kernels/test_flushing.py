@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import arithmetic_vectorised as reference
-from numc.arithmetic.grammar import parse_fma
-from numc.compiler.compile import compile
+from numc.compiler.programs.compile import compile
 from numc.compiler.targets import TARGETS
 from numc.frontends.imported import Imported
+from numc.numerics.grammar import parse_fma
 from numc.passes.kernels.datapaths.table import datapath_of
 from numc.runtime.library import cpu_features
 

@@ -11,8 +11,8 @@ import pytest
 
 import arithmetic_vectorised as reference
 from math_harness import V3_ONLY, V4, Compiled, apply
-from numc.arithmetic.grammar import parse_fma
-from numc.arithmetic.operators import Fma
+from numc.numerics.grammar import parse_fma
+from numc.numerics.operators import Fma
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.datapaths.datapath import NOTHING, Cheap, Guard
 from numc.passes.kernels.datapaths.guarded import cheap_step, guard, splits

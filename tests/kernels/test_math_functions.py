@@ -17,8 +17,9 @@ from torch_mlir.passmanager import PassManager
 
 from math_harness import V3_ONLY, V4, WITH_CHECKS, Compiled, apply, loop_text, with_checks
 from math_oracle import UNARY, largest_error, ulp_errors
-from numc.passes.buffers.lower_math import FUNCTIONS, lower_math
 from numc.passes.kernels.values import math_tables
+from numc.passes.kernels.values.function_table import FUNCTIONS
+from numc.passes.vector.lower_math import lower_math
 from numc.runtime.library import cpu_features
 from numc.support.errors import CompilerBug
 

@@ -10,7 +10,7 @@ import pytest
 
 import arithmetic_vectorised as reference
 import numc
-from numc.arithmetic.grammar import parse_fma
+from numc.numerics.grammar import parse_fma
 from numc.passes.kernels.datapaths.table import datapath_of
 from targets_here import runnable
 from tiers import pairs

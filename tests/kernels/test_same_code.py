@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from numc.compiler.build import build
 from numc.compiler.options import Options
+from numc.compiler.programs.build import build
 from numc.frontends.imported import Imported
 from targets_here import HERE, WITHOUT_CHEAP, variants
 from tiers import by_default, one_in

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import arithmetic_vectorised as reference
-from numc.arithmetic.grammar import parse_fma
 from numc.compiler import targets
-from numc.compiler.compile import compile
+from numc.compiler.programs.compile import compile
 from numc.compiler.targets import TARGETS
 from numc.frontends.imported import Imported
+from numc.numerics.grammar import parse_fma
 from numc.passes.kernels.isa.instruction_set import Tile
 from tiers import pairs
 

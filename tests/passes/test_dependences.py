@@ -14,7 +14,7 @@ from numc.compiler import pipeline
 from numc.frontends.parse import parse_module
 from numc.passes import facts, linalg
 from numc.passes.buffers.dependences import BUFFERS
-from numc.passes.buffers.mark_parts import PARTS, buffers_of, mark_parts, parts_of
+from numc.passes.vector.mark_parts import PARTS, buffers_of, mark_parts, parts_of
 
 X = torch.randn(3, 2, 6, generator=torch.Generator().manual_seed(1))
 

@@ -12,10 +12,10 @@ from filecheck.options import Options
 from filecheck.parser import Parser, pattern_for_opts
 
 import numc
-from numc.arithmetic.policy.policy import plain
 from numc.compiler import pipeline
 from numc.compiler.targets import TARGETS
 from numc.frontends.parse import parse_module
+from numc.numerics.policy.policy import plain
 from numc.support.errors import NumcError
 
 FILES = sorted((Path(__file__).parent / "ir").glob("*.mlir"))

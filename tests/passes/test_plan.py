@@ -15,10 +15,10 @@ from torch_mlir import ir
 
 import numc
 from numc.compiler import pipeline
-from numc.compiler.arrays import matmul
-from numc.compiler.build import build
+from numc.compiler.arrays.arrays import matmul
 from numc.compiler.lower import lower
 from numc.compiler.options import Options
+from numc.compiler.programs.build import build
 from numc.frontends.imported import Imported
 from numc.frontends.load import load_file
 from numc.frontends.pytorch.load import load

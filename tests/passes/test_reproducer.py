@@ -13,16 +13,16 @@ import pytest
 from torch_mlir import ir
 
 import numc
-from numc.arithmetic.policy.load import load_policy
 from numc.cli import main
 from numc.cli.commands.opt import lowered
 from numc.compiler import pipeline
-from numc.compiler.build import build
 from numc.compiler.lower import module_of
 from numc.compiler.options import Options
 from numc.compiler.pipeline import STAGES, Pass, State
+from numc.compiler.programs.build import build
 from numc.frontends.imported import Imported
 from numc.frontends.load import load_file
+from numc.numerics.policy.load import load_policy
 from numc.support.errors import CompilerBug
 from tiers import by_default
 

@@ -7,12 +7,12 @@ import re
 import numpy as np
 import pytest
 
-from numc.arithmetic.grammar import parse_any_conversion
-from numc.arithmetic.stored import BITS, along
-from numc.compiler.compile import contents
 from numc.compiler.lower import lowered
 from numc.compiler.options import Options
+from numc.compiler.programs.compile import contents
 from numc.frontends.imported import Argument, Imported, with_codes
+from numc.numerics.grammar import parse_any_conversion
+from numc.numerics.stored import BITS, along
 from numc.passes.explicit.readings import readings
 from numc.runtime.program import Program
 

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from numc.passes.tensors.window_parts import Window, segments
+from numc.passes.tensors.windows.window_parts import Window, segments
 
 
 @pytest.mark.parametrize(("stride", "dilation", "taps"), product((1, 2, 3), (1, 2), (1, 2, 3, 5)))

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import runtime_programs as programs
-from numc.arithmetic.policy.table import COLUMNS
 from numc.cli import main
-from numc.passes.buffers.mark_parts import Part
+from numc.numerics.policy.table import COLUMNS
 from numc.passes.explicit.fmas import FmaRow
 from numc.passes.kernels.packing.layout import Layout
 from numc.passes.kernels.tasks.plane import Plane
 from numc.passes.plan.emit_kernels import ContractionRow
+from numc.passes.vector.mark_parts import Part
 from numc.runtime import load, read_program, write_program
 from numc.runtime.manifest import SCHEMA, decode_manifest
 from numc.support.errors import NumcError

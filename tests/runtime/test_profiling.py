@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import numc.runtime
-from numc.compiler.compile import compile
+from numc.compiler.programs.compile import compile
 from numc.frontends.imported import Argument, Imported
 
 MATMUL = """

@@ -152,5 +152,5 @@ def test_the_commands(folder, tmp_path, capsys, monkeypatch):
     assert "m.numc': its signature does not fit" in error(*run, folder / "other-public.pem")
     assert "m.mlir: is a model, --verify-with is about program files" in error("run", "m.mlir", "--verify-with", public)
     assert "--emit writes IR text, which is not signed" in error("compile", "m.mlir", "--emit", "numc", "--sign", key)
-    monkeypatch.setattr("numc.compiler.compile.to_file", None)  # a wrong key is found before anything is compiled
+    monkeypatch.setattr("numc.compiler.programs.compile.to_file", None)  # wrong keys are found first
     assert "key-public.pem: no private key" in error("compile", "m.mlir", "--sign", public)

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import numc
-from numc.arithmetic.codes import decode
-from numc.arithmetic.formats import FORMATS, Format
-from numc.arithmetic.grammar import parse_any_conversion, parse_conversion
-from numc.arithmetic.groups import GroupFormat
-from numc.arithmetic.kinds import GROUP_FORMATS, Bfp, Int
-from numc.compiler.pack import _code_bytes
-from numc.compiler.stored_weights import narrow
+from numc.compiler.arrays.pack import _code_bytes
+from numc.compiler.programs.stored_weights import narrow
+from numc.numerics.codes import decode
+from numc.numerics.formats import FORMATS, Format
+from numc.numerics.grammar import parse_any_conversion, parse_conversion
+from numc.numerics.groups import GroupFormat
+from numc.numerics.kinds import GROUP_FORMATS, Bfp, Int
 from numc.passes.kernels.packing.layout import Layout
 from numc.passes.kernels.packing.pack_arrays import packed, unpacked
 from numc.runtime.library import library

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import runtime_programs as programs
-from numc.compiler.compile import compile
+from numc.compiler.programs.compile import compile
 from numc.frontends.imported import Argument, Imported
 from numc.runtime import Program, SizeSymbol, load
 from numc.runtime.library import ErrorText, Tensor, library

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 import groups_vectorised
-from numc.arithmetic.formats import FORMATS, ROUNDINGS, Conversion, Format
-from numc.arithmetic.grammar import parse_conversion, parse_fma
-from numc.arithmetic.operators import Fma
+from numc.numerics.formats import FORMATS, ROUNDINGS, Conversion, Format
+from numc.numerics.grammar import parse_conversion, parse_fma
+from numc.numerics.operators import Fma
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from numc.arithmetic.grammar import parse_fma
-from numc.compiler.statistics import Histogram, LayerStatistics, Statistics, TensorStatistics
+from numc.compiler.arrays.statistics import Histogram, LayerStatistics, Statistics, TensorStatistics
+from numc.numerics.grammar import parse_fma
 from numc.studies.comparison import Comparison
 from numc.studies.results import Agreement, LayerError, Result
 

@@ -10,9 +10,9 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from numc.arithmetic.groups import GroupConversion
-from numc.arithmetic.kinds import Bfp, Int, Mx
-from numc.arithmetic.operators import Fma
+from numc.numerics.groups import GroupConversion
+from numc.numerics.kinds import Bfp, Int, Mx
+from numc.numerics.operators import Fma
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]

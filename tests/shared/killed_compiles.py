@@ -15,8 +15,8 @@ import sys
 import time
 from pathlib import Path
 
-import numc.compiler.build
-import numc.compiler.compile  # noqa: F401 - what a child needs is imported before it is made
+import numc.compiler.programs.build
+import numc.compiler.programs.compile  # noqa: F401 - what a child needs is imported before it is made
 from numc.cli import main as command
 from numc.runtime import load
 from numc.support.errors import NumcError

@@ -13,11 +13,11 @@ from torch_mlir.execution_engine import ExecutionEngine
 from torch_mlir.passmanager import PassManager
 from torch_mlir.runtime import get_ranked_memref_descriptor
 
-from numc.passes.buffers.lower_math import cheaper, lower_math
 from numc.passes.kernels.isa.avx2 import AVX2
 from numc.passes.kernels.isa.avx512 import AVX512
 from numc.passes.kernels.isa.instruction_set import InstructionSet
 from numc.passes.kernels.isa.portable import PORTABLE
+from numc.passes.vector.lower_math import cheaper, lower_math
 from numc.runtime.library import cpu_features
 
 LOWER = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from numc.arithmetic.grammar import parse_fma
 from numc.compiler.targets import TARGETS
+from numc.numerics.grammar import parse_fma
 from numc.passes.kernels.datapaths.guarded import splits
 from numc.runtime.library import usable_features
 

@@ -8,7 +8,7 @@ import random
 from fractions import Fraction
 from pathlib import Path
 
-from numc.compiler.statistics import WHAT, Histogram, LayerStatistics, Statistics, TensorStatistics
+from numc.compiler.arrays.statistics import WHAT, Histogram, LayerStatistics, Statistics, TensorStatistics
 from numc.train import Decision, RunFolder, StepStatistics
 
 LAYERS = ("stem/<conv>", "head")

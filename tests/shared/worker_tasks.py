@@ -9,7 +9,7 @@ import signal
 import time
 from typing import Any
 
-from numc.frontends.onnx.budget import Budget
+from numc.frontends.onnx.reading.budget import Budget
 
 
 def crash(request: dict[str, Any], parts: Any, stage: Any) -> Any:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import numc
-from numc.arithmetic.grammar import parse_fma, parse_group_conversion
-from numc.arithmetic.operators import FMAS
-from numc.arithmetic.policy.layer import Layer
-from numc.arithmetic.policy.policy import Decision, parse_operand
+from numc.numerics.grammar import parse_fma, parse_group_conversion
+from numc.numerics.operators import FMAS
+from numc.numerics.policy.layer import Layer
+from numc.numerics.policy.policy import Decision, parse_operand
 from numc.studies.cost import report, step_speed_up
 from numc.studies.hardware.area import area, bf16_products, iso_area, passes
 from numc.studies.hardware.machine import load_machine, shipped

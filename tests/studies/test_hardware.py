@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import numc
-from numc.arithmetic.grammar import parse_fma
-from numc.arithmetic.policy.layer import Layer
-from numc.arithmetic.policy.policy import Decision, parse_operand
+from numc.numerics.grammar import parse_fma
+from numc.numerics.policy.layer import Layer
+from numc.numerics.policy.policy import Decision, parse_operand
 from numc.studies.cost import report
 from numc.studies.hardware.area import step_passes
 from numc.studies.hardware.machine import load_machine

@@ -18,7 +18,7 @@ import pytest
 import numc
 import runtime_programs as programs
 from numc.cli import main
-from numc.compiler import cache
+from numc.compiler.cache import cache
 from numc.runtime.library import library
 from numc.studies.profile import roofline
 from numc.studies.profile.count import SPAN, Interval, profile_of

@@ -12,7 +12,7 @@ import pytest
 
 from comparisons import FMAS, LAYERS, made_up
 from html_pages import CHROMIUM, Page, laid_out
-from numc.compiler.statistics import Statistics
+from numc.compiler.arrays.statistics import Statistics
 from numc.studies.comparison import Comparison
 from numc.studies.report import charts, comparison_charts
 from numc.studies.report.colours import CATEGORICAL, INK, colour

@@ -15,8 +15,8 @@ torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402, N812
 
 import numc  # noqa: E402
-from numc.arithmetic.grammar import parse_conversion  # noqa: E402
-from numc.arithmetic.reference import random  # noqa: E402
+from numc.numerics.grammar import parse_conversion  # noqa: E402
+from numc.numerics.reference import random  # noqa: E402
 from numc.train import OptimizerState  # noqa: E402
 from tiers import pairs  # noqa: E402
 

@@ -19,7 +19,7 @@ torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402, N812
 
 import numc  # noqa: E402
-from numc.frontends.training import regions  # noqa: E402
+from numc.compiler.torch_compile import regions  # noqa: E402
 from numc.train import Decision, DynamicPrecision, Recipe, Static  # noqa: E402
 
 X, Y = torch.linspace(-2, 2, 24 * 8).reshape(24, 8), torch.arange(24) % 4

@@ -20,7 +20,7 @@ from html_pages import CHROMIUM, Page, laid_out
 from numc.frontends.imported import Imported
 from numc.support.errors import NumcError
 from numc.train import DenormalMonitor, DynamicPrecision, EpochStatistics, RunFolder, report
-from numc.train.decision import Decision
+from numc.train.recipes.decision import Decision
 from numc.train.runs import charts, number_charts
 from numc.train.runs.folder import Record
 from numc.train.runs.read import COUNTS, KINDS

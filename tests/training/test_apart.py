@@ -17,12 +17,12 @@ from torch._subclasses import FakeTensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import numc
-from numc.compiler import apart, compile
 from numc.compiler.options import Options
-from numc.frontends import process
+from numc.compiler.programs import apart, compile
+from numc.compiler.torch_compile import ahead, inductor
 from numc.frontends.imported import Imported
-from numc.frontends.pytorch.graph import values_of
-from numc.frontends.training import ahead, inductor
+from numc.frontends.pytorch.graphs.graph import values_of
+from numc.frontends.workers import process
 from numc.runtime.container import write_program
 from numc.support.errors import CompilerBug, NumcError
 from numc.support.progress import told
@@ -135,7 +135,7 @@ def test_torch_is_answered_as_inductor_does(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_graph_becomes_a_message_and_a_graph_again() -> None:
     """With all that its conversion depends on: strides, dtypes, arguments of every kind."""
     from numc.frontends.pytorch import convert
-    from numc.frontends.pytorch.graph import names_of
+    from numc.frontends.pytorch.graphs.graph import names_of
     from numc.frontends.pytorch.message import from_message, to_message
 
     def function(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:

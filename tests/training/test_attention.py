@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import numc  # noqa: E402
-from numc.arithmetic.policy.presets import PRESETS  # noqa: E402
+from numc.numerics.policy.presets import PRESETS  # noqa: E402
 from tests.training.test_saved import SWITCH, bits  # noqa: E402
 
 TOKENS, HEADS, FEATURES = 157, 3, 12

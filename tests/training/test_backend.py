@@ -23,8 +23,8 @@ from torch._functorch._aot_autograd import graph_compile  # noqa: E402
 from zoo import SMALL, Case  # noqa: E402
 
 import numc  # noqa: E402
-from numc.frontends.pytorch.rewrites.gradients import convolution_backward  # noqa: E402
-from numc.frontends.training import backend, regions, tracing  # noqa: E402
+from numc.compiler.torch_compile import backend, regions, tracing  # noqa: E402
+from numc.frontends.pytorch.rewrites.images.gradients import convolution_backward  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 aten = torch.ops.aten
@@ -755,10 +755,10 @@ def test_unknown_options() -> None:
 
 def test_the_entry_point_is_the_backend() -> None:
     text = (ROOT / "pyproject.toml").read_text()
-    assert '[project.entry-points."torch_dynamo_backends"]\nnumc = "numc.frontends.training.entry:numc"\n' in text
+    assert '[project.entry-points."torch_dynamo_backends"]\nnumc = "numc.compiler.torch_compile.entry:numc"\n' in text
     from torch._dynamo.backends.registry import lookup_backend
 
-    from numc.frontends.training import entry
+    from numc.compiler.torch_compile import entry
 
     # The first where numc is installed and torch finds its entry point, the second where it runs from its sources.
     assert lookup_backend("numc") in (entry.numc, backend.numc)

@@ -12,8 +12,8 @@ torch = pytest.importorskip("torch")
 from torch import fx, nn  # noqa: E402
 
 import numc  # noqa: E402
-from numc.frontends.training import cuts  # noqa: E402
-from numc.frontends.training.regions import Region  # noqa: E402
+from numc.compiler.torch_compile.graphs import cuts  # noqa: E402
+from numc.compiler.torch_compile.regions import Region  # noqa: E402
 from tests.training.test_recompute import Normalised  # noqa: E402
 from tests.training.test_saved import SWITCH, Attention, Recurrent, bits, convolutions  # noqa: E402
 

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
-from numc.frontends.training import draws  # noqa: E402
+from numc.compiler.torch_compile import draws  # noqa: E402
 from numc.runtime.library import library_of_python  # noqa: E402
 
 bernoulli = torch.ops.aten.bernoulli.p

@@ -20,7 +20,7 @@ from torch import nn  # noqa: E402
 from torch.optim import lr_scheduler as schedules  # noqa: E402
 
 import numc  # noqa: E402
-from numc.frontends.training.regions import tally  # noqa: E402
+from numc.compiler.torch_compile.regions import tally  # noqa: E402
 
 STEPS = 20
 Make = Callable[[list[Any]], Any]

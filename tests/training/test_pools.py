@@ -14,9 +14,9 @@ torch = pytest.importorskip("torch")
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 import numc  # noqa: E402
-from numc.frontends.pytorch.rewrites.convolutions import constant_pad_nd, convolution  # noqa: E402
-from numc.frontends.pytorch.rewrites.gradients import nll_loss_backward  # noqa: E402
-from numc.frontends.pytorch.rewrites.pools import (  # noqa: E402
+from numc.frontends.pytorch.rewrites.images.convolutions import constant_pad_nd, convolution  # noqa: E402
+from numc.frontends.pytorch.rewrites.images.gradients import nll_loss_backward  # noqa: E402
+from numc.frontends.pytorch.rewrites.images.pools import (  # noqa: E402
     adaptive_avg_pool_backward,
     avg_pool_backward,
     indexed_pool_backward,

@@ -13,7 +13,7 @@ from torch import nn  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import numc  # noqa: E402
-from numc.arithmetic.policy.presets import PRESETS  # noqa: E402
+from numc.numerics.policy.presets import PRESETS  # noqa: E402
 from tests.training.test_saved import SWITCH, bits  # noqa: E402
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from numc.arithmetic.grammar import parse_fma
-from numc.arithmetic.operators import FMAS
-from numc.arithmetic.policy.layer import ROLES
-from numc.arithmetic.policy.load import arithmetic
-from numc.arithmetic.policy.presets import PRESETS, Arithmetic
 from numc.compiler.options import Options
+from numc.numerics.grammar import parse_fma
+from numc.numerics.operators import FMAS
+from numc.numerics.policy.layer import ROLES
+from numc.numerics.policy.load import arithmetic
+from numc.numerics.policy.presets import PRESETS, Arithmetic
 from numc.support.errors import NumcError
 
 torch = pytest.importorskip("torch")

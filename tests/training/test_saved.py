@@ -14,9 +14,9 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import numc  # noqa: E402
-from numc.arithmetic.policy.presets import PRESETS  # noqa: E402
-from numc.frontends.training.orders import inputs_by_strides  # noqa: E402
-from numc.frontends.training.regions import seeded  # noqa: E402
+from numc.compiler.torch_compile.graphs.orders import inputs_by_strides  # noqa: E402
+from numc.compiler.torch_compile.regions import seeded  # noqa: E402
+from numc.numerics.policy.presets import PRESETS  # noqa: E402
 from numc.support.errors import NumcError  # noqa: E402
 
 SWITCH = "NUMC_DISABLE"

@@ -6,7 +6,7 @@ import pytest
 
 import numc
 
-regions = pytest.importorskip("numc.frontends.training.regions")
+regions = pytest.importorskip("numc.compiler.torch_compile.regions")
 torch = pytest.importorskip("torch")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from numc.compiler.statistics import FRACTIONS
+from numc.compiler.arrays.statistics import FRACTIONS
 from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError, did_you_mean, quoted
 from numc.train.observe.epoch_statistics import EpochStatistics

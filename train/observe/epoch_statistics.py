@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from numc.compiler.statistics import WHAT, Statistics, chosen, sampling, tensorboard_writer
+from numc.compiler.arrays.statistics import WHAT, Statistics, chosen, sampling, tensorboard_writer
 from numc.studies.observe.collect import collect_stats
 from numc.support.arguments import checked, checked_integer
 from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError, shortened
 from numc.support.files import checked_path
 from numc.support.json_values import parsed
-from numc.train.lines import Lines
+from numc.train.observe.lines import Lines
 
 _LARGEST = 2**63 - 1
 

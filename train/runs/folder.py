@@ -14,7 +14,7 @@ from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError, quoted, shortened, shown
 from numc.support.files import checked_path
 from numc.support.json_values import json_values, parsed
-from numc.train.lines import Lines
+from numc.train.observe.lines import Lines
 
 DECISIONS, STATISTICS, DENORMALS, METRICS = (
     f"{name}.jsonl" for name in ("decisions", "statistics", "denormals", "metrics")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from numc.arithmetic.formats import Format
-from numc.arithmetic.grammar import parse_operand_conversion
-from numc.compiler.statistics import LayerStatistics, Statistics
+from numc.compiler.arrays.statistics import LayerStatistics, Statistics
+from numc.numerics.formats import Format
+from numc.numerics.grammar import parse_operand_conversion
 from numc.studies.report.charts import (
     Chart,
     Exponents,

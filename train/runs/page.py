@@ -8,7 +8,7 @@ from typing import Any
 
 from numc.studies.report.colours import colour
 from numc.studies.report.drawing import drawn, environment, ridge
-from numc.train.decision import Decision
+from numc.train.recipes.decision import Decision
 from numc.train.runs import charts, number_charts
 from numc.train.runs.read import COUNTS, Run
 from numc.train.runs.summary import summary

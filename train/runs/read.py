@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from numc.arithmetic.grammar import parse_fma, parse_operand_conversion
-from numc.compiler.statistics import FRACTIONS, Histogram, LayerStatistics, Statistics
+from numc.compiler.arrays.statistics import FRACTIONS, Histogram, LayerStatistics, Statistics
+from numc.numerics.grammar import parse_fma, parse_operand_conversion
 from numc.support.errors import NumcError, shortened
 from numc.support.files import checked_path
-from numc.train.decision import Decision
 from numc.train.observe.epoch_statistics import StepStatistics
+from numc.train.recipes.decision import Decision
 from numc.train.runs.folder import DECISIONS, DENORMALS, METRICS, STATISTICS, Record
 
 KINDS: Mapping[tuple[str, str], str] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from numc.train.decision import Decision
+from numc.train.recipes.decision import Decision
 
 Point = tuple[float, float]
 Box = tuple[float, float, float, float]

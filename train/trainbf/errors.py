@@ -9,14 +9,14 @@ from typing import Any
 import numpy.typing as npt
 import torch
 
-from numc.frontends.training import regions
+from numc.compiler.torch_compile import regions
 from numc.runtime.program import WATCHES, Program
 from numc.studies.difference import Differences
 from numc.studies.observe.operands import Operands
 from numc.support.arguments import check_function
 from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError
-from numc.train.arithmetics import Given, named
+from numc.train.recipes.arithmetics import Given, named
 
 REFERENCE = "fma(a=tf32,acc=fp32)"
 BFLOAT16 = "bf16_1_1 with ops=bf16"

@@ -12,14 +12,14 @@ import torch
 import torch._dynamo
 from torch import Tensor, nn
 
-from numc.frontends.training.backend import backend
+from numc.compiler.torch_compile.backend import backend
 from numc.support.arguments import checked, checked_integer, checked_texts
 from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError, did_you_mean, quoted, shortened, shown
-from numc.train.arithmetics import Given
-from numc.train.losses import mean_over_ranks
-from numc.train.prepared import stateful
-from numc.train.recipe import Recipe
+from numc.train.recipes.arithmetics import Given
+from numc.train.recipes.losses import mean_over_ranks
+from numc.train.recipes.prepared import stateful
+from numc.train.recipes.recipe import Recipe
 from numc.train.trainbf.cr_norm import CRNorm
 from numc.train.trainbf.errors import BFLOAT16, REFERENCE, layer_errors
 from numc.train.trainbf.layers import KINDS, inputs_of, is_normalised, normalise

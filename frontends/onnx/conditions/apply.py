@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 import onnx
 
-from numc.frontends.conditions.formulas import decided, tensors_of
+from numc.frontends.formulas import decided, tensors_of
 from numc.frontends.onnx.conditions.sized import Condition, known
 from numc.frontends.onnx.conditions.table import CONDITIONS
 from numc.frontends.onnx.rewrites.fits import listed

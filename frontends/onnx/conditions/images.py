@@ -6,7 +6,7 @@ from numc.frontends.onnx.conditions.moves import STRICT
 from numc.frontends.onnx.conditions.sized import Conditions, Table, alike, between, image, sized
 from numc.frontends.onnx.rewrites.images.windows import windows_of
 from numc.frontends.onnx.rewrites.node import Node
-from numc.passes.explicit.run_time_checks import WINDOW
+from numc.passes.imported.run_time_checks import WINDOW
 
 
 def _resize(node: Node) -> Conditions:

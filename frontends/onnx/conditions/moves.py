@@ -26,7 +26,7 @@ def _split(node: Node) -> Conditions:
 def _reshape(node: Node) -> Conditions:
     shape, rank = node.constants.get(node.input(1)), node.rank(node.input(0))
     if shape is None:
-        return  # a run knows (frontends/reshapes.py)
+        return  # a run knows (frontends/lowering/reshapes.py)
     keeps = not node.attribute("allowzero", 0)
     sizes = [int(size) for size in shape.reshape(-1)]
     if keeps and any(size == 0 and axis >= rank for axis, size in enumerate(sizes)):
@@ -43,7 +43,7 @@ def _reshape(node: Node) -> Conditions:
 
 
 def _expand(node: Node) -> Conditions:
-    if node.input(1) in node.constants:  # of others, a run knows (frontends/expansions.py)
+    if node.input(1) in node.constants:  # of others, a run knows (frontends/lowering/expansions.py)
         yield "each(1) >= 0", "a size would be negative"
 
 

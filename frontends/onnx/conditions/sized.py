@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from numc.frontends.conditions.formulas import Known, value_of
+from numc.frontends.formulas import Known, value_of
 from numc.frontends.onnx.rewrites.fits import differing
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
 
 Condition = tuple[str, str]
-"""A condition (numc/frontends/conditions/formulas.py), and what is said where it does not hold."""
+"""A condition (numc/frontends/formulas.py), and what is said where it does not hold."""
 Conditions = Iterator[Condition]
 Table = dict[str, Callable[[Node], Conditions]]
 """By operator."""

@@ -1,7 +1,7 @@
 """What operators ask of the sizes and the elements of their inputs, by domain and operator.
 
 Sizes and attributes are those of the newest opset: older models have been converted. What a type already says, such as
-that the operands of a sum fit together, a run checks anyway (passes/explicit/run_time_checks.py).
+that the operands of a sum fit together, a run checks anyway (passes/imported/run_time_checks.py).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from numc.frontends.fourier import of_half, transform
+from numc.frontends.lowering.fourier import of_half, transform
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
-from numc.frontends.onnx.rewrites.functions import expand
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
+from numc.frontends.onnx.rewrites.structure.functions import expand
 
 # What each reduction of no elements gives.
 _OF_NOTHING = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from numc.frontends.onnx.rewrites import (
-    control,
     elementwise,
     extents,
     fourier,
@@ -16,7 +15,6 @@ from numc.frontends.onnx.rewrites import (
     recurrent,
     reductions,
     selection,
-    sequences,
 )
 from numc.frontends.onnx.rewrites.domains import (
     attention,
@@ -26,9 +24,10 @@ from numc.frontends.onnx.rewrites.domains import (
     optimizers,
     support_vectors,
 )
-from numc.frontends.onnx.rewrites.functions import expand
 from numc.frontends.onnx.rewrites.images import convolutions, deformed, pooling, regions, resize, unpooling
 from numc.frontends.onnx.rewrites.node import Node
+from numc.frontends.onnx.rewrites.structure import control, sequences
+from numc.frontends.onnx.rewrites.structure.functions import expand
 
 Rule = Callable[[Node], None]
 Rules = dict[tuple[str, str], Rule]

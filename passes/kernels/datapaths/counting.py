@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from numc.arithmetic.operators import Fma
+from numc.numerics.operators import Fma
 from numc.passes.kernels.abi import HIGH_PLANES, LOW_PLANES
 from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.datapaths.datapath import (

@@ -15,9 +15,9 @@ from enum import Enum
 from functools import partial
 from typing import Any, NamedTuple
 
-from numc.arithmetic.formats import Conversion
-from numc.arithmetic.groups import GroupConversion
-from numc.arithmetic.operators import Fma
+from numc.numerics.formats import Conversion
+from numc.numerics.groups import GroupConversion
+from numc.numerics.operators import Fma
 from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.isa.instruction_set import InstructionSet, Tile
 from numc.passes.kernels.isa.portable import PORTABLE

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from numc.arithmetic.operators import Fma
+from numc.numerics.operators import Fma
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.datapaths import guarded
 from numc.passes.kernels.datapaths.datapath import Drawn, Guard, Parts, Setting

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from numc.arithmetic.operators import Fma
+from numc.numerics.operators import Fma
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.datapaths.chain import fp32_step
 from numc.passes.kernels.datapaths.counting import count_sums

@@ -36,8 +36,8 @@ A power of two (P <= 22).
 
 from __future__ import annotations
 
-from numc.arithmetic.formats import Conversion
-from numc.arithmetic.operators import Fma
+from numc.numerics.formats import Conversion
+from numc.numerics.operators import Fma
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.datapaths.chain import (
     emit_sum,

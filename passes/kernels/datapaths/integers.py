@@ -6,7 +6,7 @@ adds these. Accumulators are 32-bit integers, in the bits of float32 numbers whe
 
 from __future__ import annotations
 
-from numc.arithmetic.operators import Fma
+from numc.numerics.operators import Fma
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.datapaths.datapath import (
     Accumulators,

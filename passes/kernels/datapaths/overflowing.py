@@ -23,8 +23,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from numc.arithmetic.formats import Conversion
-from numc.arithmetic.operators import Fma
+from numc.numerics.formats import Conversion
+from numc.numerics.operators import Fma
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.datapaths import guarded
 from numc.passes.kernels.datapaths.datapath import Datapath, Drawn, Guard, Parts, Setting

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from numc.arithmetic.formats import Noise
-from numc.arithmetic.operators import Fma
-from numc.arithmetic.reference.random import field_bits
+from numc.numerics.formats import Noise
+from numc.numerics.operators import Fma
+from numc.numerics.reference.random import field_bits
 from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.datapaths.chain import emit_sum
 from numc.passes.kernels.datapaths.datapath import (

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 
-from numc.arithmetic.operators import Fma
+from numc.numerics.operators import Fma
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.datapaths import flushing, guarded, overflowing
 from numc.passes.kernels.datapaths.chunked import chunked

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from numc.arithmetic.codes import decode, encode
-from numc.arithmetic.formats import FORMATS, Format
-from numc.arithmetic.numpy_rounding import F32Array
+from numc.numerics.codes import decode, encode
+from numc.numerics.formats import FORMATS, Format
+from numc.numerics.numpy_rounding import F32Array
 from numc.passes.kernels.packing.layout import Layout
 
 _Words = npt.NDArray[np.uint32]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from numc.arithmetic.groups import GroupConversion
+from numc.numerics.groups import GroupConversion
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.group_panels import ALL, GroupPanel

@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from numc.arithmetic.formats import Format
-from numc.arithmetic.grammar import parse_conversion
+from numc.numerics.formats import Format
+from numc.numerics.grammar import parse_conversion
 from numc.passes.kernels.kernel import Kernel
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from numc.arithmetic.formats import Noise
+from numc.numerics.formats import Noise
 from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.packing.layout import Layout
 from numc.passes.kernels.ssa import PTR, Value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numc.arithmetic.formats import FORMATS, Conversion, Format
+from numc.numerics.formats import FORMATS, Conversion, Format
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.rounding import emit_round

@@ -9,8 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from numc.arithmetic.formats import Noise
-from numc.arithmetic.groups import GroupConversion
+from numc.numerics.formats import Noise
+from numc.numerics.groups import GroupConversion
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.ssa import Value
 

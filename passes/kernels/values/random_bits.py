@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from numc.arithmetic.formats import Noise
-from numc.arithmetic.reference.random import PRODUCT, RUN, field_bits
+from numc.numerics.formats import Noise
+from numc.numerics.reference.random import PRODUCT, RUN, field_bits
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.ssa import Value
 

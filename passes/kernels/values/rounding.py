@@ -6,7 +6,7 @@ rounded to odd (53 bits of round-to-odd are enough for any later single rounding
 
 from __future__ import annotations
 
-from numc.arithmetic.formats import Conversion, Format
+from numc.numerics.formats import Conversion, Format
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.carrier import F32, F64, Carrier

@@ -10,10 +10,10 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto
 
-from numc.frontends.onnx.rewrites.functions import expand
 from numc.frontends.onnx.rewrites.images.resize_free import resize_free, rounding_of
 from numc.frontends.onnx.rewrites.integers import compute_in
 from numc.frontends.onnx.rewrites.node import FLOATS, Node, RefusedError
+from numc.frontends.onnx.rewrites.structure.functions import expand
 
 _WIDE = (TensorProto.INT32, TensorProto.UINT32, TensorProto.INT64, TensorProto.UINT64)
 Floats = npt.NDArray[np.float64]

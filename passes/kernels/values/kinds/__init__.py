@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from numc.arithmetic.groups import GroupConversion, GroupFormat
-from numc.arithmetic.kinds import Bfp, Int, Mx
+from numc.numerics.groups import GroupConversion, GroupFormat
+from numc.numerics.kinds import Bfp, Int, Mx
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.group_values import GroupCode
 from numc.passes.kernels.values.kinds import bfp, integer, mx

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from numc.arithmetic.kinds.bfp import CHUNK, Bfp
+from numc.numerics.kinds.bfp import CHUNK, Bfp
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.group_values import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from numc.arithmetic.kinds.integer import Int
+from numc.numerics.kinds.integer import Int
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.group_values import INFINITY, NAN, GroupCode, Scaling, clamp, round_to_integer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from numc.arithmetic.kinds.mx import SCALE_BIAS, Mx
+from numc.numerics.kinds.mx import SCALE_BIAS, Mx
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.group_values import (

@@ -1,0 +1,1 @@
+"""What numc is compared with."""

@@ -1,0 +1,1 @@
+"""What is measured, one section of the results in each file."""

@@ -1,0 +1,1 @@
+"""The arithmetic on arrays: rounding, operators, packed storage, statistics of tensors."""

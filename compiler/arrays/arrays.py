@@ -1,0 +1,235 @@
+"""numc.round, numc.fma, numc.matmul: the arithmetic on arrays at native speed, through the same compiler as models."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import count
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from numc.compiler.arrays.statistics import counting
+from numc.compiler.cache import cache as cached
+from numc.compiler.options import Options
+from numc.frontends.imported import Imported
+from numc.numerics.grammar import parse_any_conversion, parse_fma
+from numc.numerics.groups import GroupConversion
+from numc.numerics.numpy_groups import round_groups
+from numc.numerics.operators import SOFTWARE_DATAPATHS
+from numc.numerics.reference.random import draws, stream
+from numc.runtime.container import Contents
+from numc.runtime.program import Program, seed_number
+from numc.runtime.tensors import as_array, dense, dtype_of, is_in_memory
+from numc.support.arguments import checked
+from numc.support.environment import in_default_environment
+from numc.support.errors import NumcError, shortened
+from numc.support.versions import check_torch_mlir
+
+F32Array = npt.NDArray[np.float32]
+
+_F32 = np.dtype(np.float32)
+_calls = count()  # conversions to formats of groups that were given no seed
+
+
+@in_default_environment
+def round(x: npt.ArrayLike, to: str, *, axis: int | None = None, seed: int | None = None) -> F32Array:
+    """Return `x` (float32, or float64 for formats of single values; any shape) rounded to `to` once, as float32.
+
+    axis: along which the groups of a format with groups run; None is the last one. seed: what a stochastic rounding
+    draws from; None draws anew at every call. Raises NumcError.
+    """
+    conversion = parse_any_conversion(to)
+    if isinstance(conversion, GroupConversion):
+        array, noise = f32_array(x, "x"), None
+        chosen = 0 if seed is None else seed_number(seed)
+        if conversion.noise is not None:
+            key = stream(chosen, 0, next(_calls) if seed is None else 0)
+            noise = draws(key, array.size, conversion.noise).reshape(array.shape)
+        return round_groups(array, conversion.of_tensors(), axis, noise)
+    if axis is not None:
+        raise NumcError(f"axis={shortened(axis)}: '{conversion}' rounds every value by itself, leave axis out")
+    array = as_array("x", x)
+    kind = "f64" if array.dtype.newbyteorder("=") == np.float64 else "f32"
+    array = dense("x", array) if kind == "f64" else f32_array(x, "x")
+    text = f'numc.round"(%a0) {{to = "{conversion}"}} : ({kind}) -> f32'
+    return _run(_elementwise(text, 1, kind), array, seed=seed)
+
+
+@in_default_environment
+def fma(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: str, *, seed: int | None = None) -> F32Array:
+    """Return one step of the operator on float32 arrays (broadcast); a, b and c are converted to its formats first.
+
+    seed: what stochastic roundings draw from; None draws anew at every call. Raises NumcError.
+    """
+    operator = parse_fma(fma).step
+    if operator.open_operands:
+        raise NumcError(f"fma: '{operator}' has open widths, which a run of a program chooses: write fixed ones")
+    given = f32_array(a, "a"), f32_array(b, "b"), f32_array(c, "c")
+    try:
+        shape = np.broadcast_shapes(*(array.shape for array in given))
+    except ValueError:
+        shapes = ", ".join(str(list(array.shape)) for array in given)
+        raise NumcError(f"fma: a, b and c have the shapes {shapes}, which do not broadcast to one") from None
+    arrays = [np.broadcast_to(array, shape) for array in given]
+    if operator.datapath not in SOFTWARE_DATAPATHS:
+        x, y, z = (dense("an operand", array).reshape(-1) for array in arrays)
+        # A hardware operator is a dot product instruction: one step is a contraction with k = 1 at every element.
+        (result,) = _batch_dot(str(operator), counting()).run((x[:, None], y[:, None], np.array(z)))
+        return np.asarray(result).reshape(shape)
+    text = "".join(
+        f'numc.round"(%a{n}) {{to = "{to}"}} : (f32) -> f32\n    %v{n + 1} = "'
+        for n, to in enumerate((operator.a, operator.b, operator.acc))
+    )
+    text += f'numc.fma"(%v0, %v1, %v2) {{fma = "{operator}"}} : (f32, f32, f32) -> f32'
+    return _run(_elementwise(text, 3), *arrays, seed=seed)
+
+
+def matmul(
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    c: npt.ArrayLike | None = None,
+    *,
+    fma: str = "fp32",
+    threads: int | None = None,
+    target: str = "host",
+    fast: bool = True,
+    seed: int | None = None,
+    widths: Any = None,
+) -> F32Array:
+    """Return ``a @ b + c`` under an FMA operator: a (m, k), b (k, n), c (m, n) or None for +0; float32.
+
+    seed: what stochastic roundings draw from; None draws anew at every call. widths: of an operator with open ones, as
+    for a Program. Raises NumcError for unknown operators and shapes that do not fit.
+    """
+    checked(target, "target", str, "a text"), checked(fast, "fast", bool, "True or False")
+    x, y = _operand(a, "a"), _operand(b, "b")
+    of_x, of_y = x.shape, y.shape
+    if len(of_x) != 2 or len(of_y) != 2 or of_x[1] != of_y[0]:
+        raise NumcError(f"matmul: a has shape {tuple(of_x)}, b has shape {tuple(of_y)}: want (m, k) and (k, n)")
+    shape = (of_x[0], of_y[1])
+    start = () if c is None else (_operand(c, "c"),)
+    if start and start[0].shape != shape:
+        raise NumcError(f"matmul: c has shape {tuple(start[0].shape)}: want {shape}")
+    # Few rows have a micro-kernel of their own.
+    rows = shape[0] if 0 < shape[0] < 8 else None
+    operator = _text_of(fma) if isinstance(fma, str) else str(parse_fma(fma))
+    program = _matmul(operator, rows, c is not None, target, fast, counting())
+    result = program.run((x, y, *start), threads=threads, seed=seed, widths=widths)[0]
+    return result if type(result) is np.ndarray else np.asarray(result)
+
+
+def _operand(value: Any, name: str) -> Any:
+    """Return what a program takes: a float32 array or tensor of torch as it is, and anything else as such an array."""
+    if type(value) is np.ndarray and value.dtype is _F32:
+        return value  # every check more takes a hundredth of the time of a small product
+    return value if is_in_memory(value) and dtype_of(value) == "float32" else f32_array(value, name)
+
+
+@cache
+def _text_of(fma: str) -> str:
+    """The text that all spellings of an operator share."""
+    return str(parse_fma(fma))
+
+
+@in_default_environment
+def f32_array(value: npt.ArrayLike, name: str) -> F32Array:
+    """Return a float32 array; Python numbers become one. Raises NumcError, which calls it `name`, for other types."""
+    if type(value) is np.ndarray and value.dtype is _F32 and value.flags.carray:
+        return value  # all other checks take longer than a small product
+    array = as_array(name, value)
+    if array.dtype == np.float64 and not isinstance(value, np.ndarray | np.generic):
+        array = array.astype(np.float32)  # Python numbers
+    if array.dtype.newbyteorder("=") != np.float32:
+        raise NumcError(f"{name} is {array.dtype}: want float32; convert it with .astype('float32')")
+    return dense(name, array)
+
+
+def _run(program: Program, *arrays: npt.NDArray[Any], seed: int | None = None) -> F32Array:
+    (result,) = program.run(tuple(dense("an operand", a).reshape(-1) for a in arrays), seed=seed)
+    return np.asarray(result).reshape(arrays[0].shape)
+
+
+@in_default_environment
+def compiled_text(text: str, **options: Any) -> Program:
+    """Return the program of an MLIR text without weights, from the cache if it is there."""
+    source, chosen = Imported(mlir=text, sources=("<numc>",)), Options(**options)
+
+    def made() -> Contents:
+        check_torch_mlir()
+        from numc.compiler.assemble import assemble  # MLIR is not needed for what the cache has
+
+        return assemble(source, chosen)
+
+    return Program(cached.through(cached.entry(source, chosen, None), made)[0])
+
+
+@cache
+def _elementwise(operation: str, inputs: int, element: str = "f32") -> Program:
+    """A program that applies one numc operation, written without its leading ``"``, to 1-D arrays of `element`."""
+    kind, result = f"tensor<?x{element}>", "tensor<?xf32>"
+    maps = ", ".join(["affine_map<(i) -> (i)>"] * (inputs + 1))
+    arguments = ", ".join(f"%x{n}: {kind}" for n in range(inputs))
+    names = ", ".join(f"%x{n}" for n in range(inputs))
+    block = ", ".join(f"%a{n}: {element}" for n in range(inputs))
+    last = 0 if inputs == 1 else 3
+    return compiled_text(f"""
+func.func @main({arguments}) -> {result} {{
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x0, %c0 : {kind}
+  %e = tensor.empty(%n) : {result}
+  %r = linalg.generic {{indexing_maps = [{maps}], iterator_types = ["parallel"]}}
+      ins({names} : {", ".join([kind] * inputs)}) outs(%e : {result}) {{
+  ^bb0({block}, %out: f32):
+    %v0 = "{operation}
+    linalg.yield %v{last} : f32
+  }} -> {result}
+  return %r : {result}
+}}""")
+
+
+@cache
+def _matmul(fma: str, rows: int | None, start: bool, target: str, fast: bool, statistics: bool) -> Program:
+    kind = "tensor<?x?xf32>"
+    left = f"tensor<{rows or '?'}x?xf32>"
+    zeros = f"""
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %m = tensor.dim %a, %c0 : {left}
+  %n = tensor.dim %b, %c1 : {kind}
+  %e = tensor.empty({"" if rows else "%m, "}%n) : {left}
+  %zero = arith.constant 0.0 : f32
+  %c = linalg.fill ins(%zero : f32) outs(%e : {left}) -> {left}"""
+    return compiled_text(
+        f"""
+func.func @main(%a: {left}, %b: {kind}{f", %c: {left}" if start else ""}) -> {left} {{{"" if start else zeros}
+  %r = linalg.matmul ins(%a, %b : {left}, {kind}) outs(%c : {left}) -> {left}
+  return %r : {left}
+}}""",
+        fma=fma,
+        target=target,
+        fast=fast,
+        statistics=statistics,
+    )
+
+
+@cache
+def _batch_dot(fma: str, statistics: bool, fast: bool = True) -> Program:
+    kind = "tensor<?x?xf32>"
+    return compiled_text(
+        f"""
+func.func @main(%a: {kind}, %b: {kind}, %c: tensor<?xf32>) -> tensor<?xf32> {{
+  %r = linalg.generic {{indexing_maps = [affine_map<(i, k) -> (i, k)>, affine_map<(i, k) -> (i, k)>,
+    affine_map<(i, k) -> (i)>], iterator_types = ["parallel", "reduction"]}}
+    ins(%a, %b : {kind}, {kind}) outs(%c : tensor<?xf32>) {{
+  ^bb0(%x: f32, %y: f32, %z: f32):
+    %p = arith.mulf %x, %y : f32
+    %s = arith.addf %p, %z : f32
+    linalg.yield %s : f32
+  }} -> tensor<?xf32>
+  return %r : tensor<?xf32>
+}}""",
+        fma=fma,
+        fast=fast,
+        statistics=statistics,
+    )

@@ -1,0 +1,1 @@
+"""Repairs of torch-mlir: what it lacks, or lowers to something else, for both front ends."""

@@ -1,0 +1,1 @@
+"""Control flow, functions and sequences, written without them."""

@@ -1,0 +1,1 @@
+"""Free sizes of ONNX graphs: what follows from them, and where they stretch."""

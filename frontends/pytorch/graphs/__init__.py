@@ -1,0 +1,1 @@
+"""Graphs of aten operations, rewritten as wholes."""

@@ -1,0 +1,1 @@
+"""Processes apart, in which models are imported."""

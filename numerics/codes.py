@@ -1,0 +1,104 @@
+"""Codes of single values on whole arrays: `Format.encode` and `Format.decode` in numpy, and codes as bits."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from numc.numerics.formats import Format
+from numc.numerics.numpy_rounding import F32Array, F64Array, exponents
+from numc.support.errors import NumcError
+
+Codes = npt.NDArray[np.int64]
+Bits = npt.NDArray[np.uint8]
+
+
+def encode_finite(x: F64Array, exponent_bits: int, significand_bits: int) -> Codes:
+    """Return the codes of finite values: sign, biased exponent, significand, as in IEEE-754."""
+    bias = (1 << exponent_bits - 1) - 1
+    magnitude = np.abs(x)
+    exponent = np.maximum(exponents(magnitude), 1 - bias)
+    units = np.ldexp(magnitude, significand_bits - exponent).astype(np.int64)  # the hidden bit counts 1 exponent
+    code: Codes = (exponent + bias - 1 << significand_bits) + units
+    return code | np.signbit(x).astype(np.int64) << exponent_bits + significand_bits
+
+
+def decode_finite(codes: Codes, exponent_bits: int, significand_bits: int) -> F64Array:
+    """Return the values of codes, as if all were those of finite values."""
+    bias = (1 << exponent_bits - 1) - 1
+    biased = codes >> significand_bits & (1 << exponent_bits) - 1
+    units = (codes & (1 << significand_bits) - 1) + (np.minimum(biased, 1) << significand_bits)
+    magnitude = np.ldexp(units.astype(np.float64), np.maximum(biased, 1) - bias - significand_bits)
+    signed: F64Array = np.copysign(magnitude, np.where(codes >> exponent_bits + significand_bits, -1.0, 1.0))
+    return signed
+
+
+def encode(x: F32Array, fmt: Format) -> Codes:
+    """Return the codes of values of a format, or of one part of it, as `Format.encode` does.
+
+    Raises NumcError for a NaN of a format that has none: where there are no significand bits.
+    """
+    finite = np.isfinite(x)
+    codes = encode_finite(
+        np.where(finite, x, np.float32(0)).astype(np.float64), fmt.exponent_bits, fmt.significand_bits
+    )
+    if finite.all():
+        return codes
+    sign = fmt.exponent_bits + fmt.significand_bits
+    top = ((1 << fmt.exponent_bits) - 1) << fmt.significand_bits
+    has_nan = fmt.finite or fmt.significand_bits > 0
+    if not has_nan and np.isnan(x).any():
+        raise NumcError(f"x has a NaN, which '{fmt.name}' has no encoding for: use a format with significand bits")
+    nan = (1 << sign) - 1 if fmt.finite else top | 1 << max(fmt.significand_bits - 1, 0)
+    infinity = top | np.signbit(x).astype(np.int64) << sign
+    return np.select([np.isnan(x), ~finite], [np.int64(nan), infinity], codes)
+
+
+def decode(codes: Codes, fmt: Format) -> F32Array:
+    """Return the values of codes, or of parts of them, as `Format.decode` does."""
+    values = decode_finite(codes, fmt.exponent_bits, fmt.significand_bits)
+    largest = (1 << fmt.exponent_bits + fmt.significand_bits) - 1
+    magnitude = codes & largest
+    top = ((1 << fmt.exponent_bits) - 1) << fmt.significand_bits
+    if fmt.finite:
+        values[magnitude == largest] = np.nan
+    else:
+        values[magnitude > top] = np.nan
+        values = np.where(magnitude == top, np.copysign(np.inf, values), values)
+    if not fmt.subnormals:
+        values = np.where(magnitude < 1 << fmt.significand_bits, np.copysign(0.0, values), values)
+    result: F32Array = values.astype(np.float32)
+    return result
+
+
+def join(parts: F32Array) -> F32Array:
+    """Return (n, count) parts of bf16xN as values: the first one where it is zero, with its sign, or not finite."""
+    first = parts[:, 0]
+    values: F32Array = np.where(np.isfinite(first) & (first != 0), parts.sum(axis=1, dtype=np.float64), first)
+    return values.astype(np.float32)
+
+
+def signed_codes(codes: Codes, width: int) -> F64Array:
+    """Return two's complement codes as numbers."""
+    return (codes - ((codes >> width - 1) << width)).astype(np.float64)
+
+
+def bits_of_codes(codes: Codes, width: int) -> Bits:
+    """Return (..., n) codes as (..., n * width) bits, from the least significant one of each up."""
+    if width in (8, 16, 32):
+        words = np.ascontiguousarray(codes.astype(f"<u{width // 8}"))
+        return np.unpackbits(words.view(np.uint8), axis=-1, bitorder="little")
+    bits = np.empty((*codes.shape, width), np.uint8)
+    small = codes.astype(np.uint8 if width <= 8 else np.uint32)
+    for place in range(width):  # along the long axes: the bits of one code are too few for a loop of numpy
+        bits[..., place] = small >> place & 1
+    return bits.reshape(*codes.shape[:-1], codes.shape[-1] * width)
+
+
+def codes_of_bits(bits: Bits) -> Codes:
+    """Return (..., width) bits as (...) codes."""
+    width = bits.shape[-1]
+    codes = np.zeros(bits.shape[:-1], np.uint8 if width <= 8 else np.uint32)
+    for place in range(width):
+        codes |= bits[..., place].astype(codes.dtype) << place
+    return codes.astype(np.int64)

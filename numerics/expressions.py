@@ -1,0 +1,346 @@
+"""Reads what is written of formats and of FMA operators with a parser, which takes long to import."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from lark import Lark, Token, Tree
+from lark.exceptions import UnexpectedInput, UnexpectedToken
+
+from numc.numerics.datapaths import DATAPATHS
+from numc.numerics.formats import (
+    FORMAT_SYNTAX,
+    FORMATS,
+    ROUNDING_SYNTAX,
+    ROUNDINGS,
+    Conversion,
+    Format,
+    Open,
+    exmy,
+    noise_of,
+)
+from numc.numerics.groups import GroupConversion, GroupFormat
+from numc.numerics.kinds import GROUP_FORMATS, GROUP_SYNTAX, KINDS
+from numc.numerics.operators import ALIASES, FMAS, FP32, MAX_CHUNK, Fma, parts_of
+from numc.support.arguments import whole_number
+from numc.support.errors import NumcError, did_you_mean, quoted, shortened
+
+_PARSER = Lark(
+    r"""
+    conversion: format (":" OPTION)*
+    format: NAME | PAPER | OPEN | call
+    fma: NAME | NAME "{" INT "}" | call
+    call: NAME "(" [argument ("," argument)* ","?] ")"
+    argument: [NAME "="] (conversion | NUMBER | RANGE)
+
+    NAME: /[A-Za-z_][A-Za-z0-9_]*/
+    OPTION: /[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z0-9_]+)?/
+    PAPER.2: /\d+\/\d+\/\d+\/\w+/
+    OPEN.2: /e\d+(\.\.\d+m\d+(\.\.\d+)?|m\d+\.\.\d+)[a-z]*/
+    RANGE.2: /\d+\.\.\d+/
+    NUMBER: /[+-]?\d+(\.\d*)?/
+    %import common.INT
+    %import common.WS
+    %ignore WS
+    """,
+    parser="lalr",
+    start=["conversion", "fma"],
+    maybe_placeholders=False,
+    g_regex_flags=re.ASCII,  # digits and letters of other scripts are none
+)
+_BRACKETS = 8  # in a text, of which one that means something has four
+_RANGES = "in eX..XmY..Y and the last number of bfp(g,e,m)"
+_SIZED = {kind.call: kind for kind in KINDS if kind.call}
+_EXMY = re.compile(r"e(\d+)m(\d+)(n|fn)?", re.ASCII)
+_RANGE = re.compile(r"\d+\.\.\d+", re.ASCII)
+_OPEN = re.compile(r"e(\d+)(?:\.\.(\d+))?m(\d+)(?:\.\.(\d+))?(n|fn)?", re.ASCII)
+
+
+def read_conversion(text: str) -> Conversion | GroupConversion:
+    """Return the conversion `text` writes, to a format whose widths may be open. Raises NumcError."""
+    return _any_conversion(_parse(text, "conversion"))
+
+
+def read_fma(text: str) -> Fma:
+    """Return the FMA operator `text` writes. Raises NumcError."""
+    head, *rest = _parse(text, "fma").children
+    if not rest and (group := _group_format(head)) is not None:
+        fmt, widths = group
+        to = GroupConversion(fmt, fmt.default_rounding, open=widths)
+        return Fma("", to, to, FP32, 1)
+    if isinstance(head, Tree):
+        return _call(head)
+    name = str(head) + (f"{{{rest[0]}}}" if rest else "")
+    name = ALIASES.get(name, name)
+    if name in FMAS:
+        return FMAS[name]
+    if rest and str(head) in ALIASES:
+        allowed = " or ".join(k for k in FMAS if k.startswith(f"{head}{{"))
+        raise NumcError(f"operator {quoted(text)}: {shortened(rest[0])} products, allowed are {allowed}")
+    if name in FORMATS or _EXMY.fullmatch(name):
+        raise NumcError(f"'{name}' is a format, not an FMA operator: write fmac({name}) or fma(a={name}, acc=...)")
+    if str(head) in _CALLS:
+        raise NumcError(f"operator '{name}' needs its formats: write {_CALLS[str(head)]}")
+    _check_sized(name)
+    near = did_you_mean(name.lower(), [*FMAS, *ALIASES, *GROUP_FORMATS, *FORMATS])
+    raise NumcError(
+        f"unknown FMA operator {quoted(name)}{near}: allowed are {', '.join(FMAS)}, {', '.join(_CALLS.values())}, "
+        f"{GROUP_SYNTAX}"
+    )
+
+
+def _check_sized(name: str) -> None:
+    if needs := _SIZED.get(name):
+        raise NumcError(f"format '{name}' needs its sizes: write {needs.syntax}, as in {needs.example}")
+
+
+def _parse(text: str, start: str) -> Tree[Token]:
+    what = "FMA operator" if start == "fma" else "format"
+    if text.count("(") > _BRACKETS:  # deep trees take more recursion than Python allows
+        raise NumcError(f"{what} {quoted(text)}: {text.count('(')} opening brackets, allowed are {_BRACKETS}")
+    try:
+        return _PARSER.parse(text, start=start)
+    except UnexpectedInput as error:
+        syntax = f"a name or {', '.join(_CALLS.values())}" if start == "fma" else f"{FORMAT_SYNTAX}, then :rounding"
+        raise NumcError(f"{what} {quoted(text)}: cannot read it from {_place(text, error)}, write {syntax}") from None
+
+
+def _place(text: str, error: UnexpectedInput) -> str:
+    if isinstance(error, UnexpectedToken) and error.token.type == "$END":
+        return "its end"
+    return quoted(text[error.pos_in_stream :])
+
+
+def _any_conversion(tree: Tree[Token]) -> Conversion | GroupConversion:
+    head, *options = tree.children
+    (node,) = head.children  # type: ignore[union-attr]
+    fmt, widths = _group_format(node) or _format(node)
+    texts = [str(option) for option in options]
+    channel = not isinstance(fmt, Format) and "channel" in texts
+    if channel:
+        texts.remove("channel")
+    discards = not isinstance(fmt, Format) and widths is not None and "discard" in texts
+    if discards:
+        texts.remove("discard")
+    rounding, overflow = _options(fmt.name, texts)
+    if isinstance(fmt, Format):
+        return Conversion(fmt, rounding or "rne", overflow, widths)
+    if overflow:
+        raise NumcError(f"'{fmt.name}:nan': only formats without infinities (eXmYfn) take ':nan'")
+    to = GroupConversion(fmt, rounding or fmt.default_rounding, channel, widths)
+    if not discards:
+        return to
+    assert widths is not None
+    if to.noise is None:
+        raise NumcError(f"'{to}:discard': only stochastic roundings make a difference, write '{to}:sr8:discard'")
+    return replace(to, discard=widths.significand[1])
+
+
+def _options(name: str, options: list[str]) -> tuple[str, str]:
+    """The rounding and the overflow behind a format; "" where it is not given."""
+    rounding, overflow = "", ""
+    for option in options:
+        noise = noise_of(option)
+        if option == "nan" and not overflow:
+            overflow = option
+        elif noise is not None and not rounding:
+            rounding = f"sr{noise.bits}" + (".lfsr" if noise.lfsr else "")
+        elif option in ROUNDINGS and not rounding:
+            rounding = option
+        elif option in (*ROUNDINGS, "nan") or noise is not None:
+            raise NumcError(
+                f"'{name}': {quoted(':' + option)} after '{':' + rounding if rounding else ':nan'}', keep one of them"
+            )
+        else:
+            near = did_you_mean(option.lower(), ROUNDINGS)
+            raise NumcError(f"unknown rounding {quoted(option)} of '{name}'{near}: allowed are {ROUNDING_SYNTAX}, nan")
+    return rounding, overflow
+
+
+def _group_format(node: Token | Tree[Token]) -> tuple[GroupFormat, Open | None] | None:
+    """The grouped format a node writes, and its open widths; None where it writes something else."""
+    if isinstance(node, Tree):
+        name, *arguments = node.children
+        given = [_text(argument) for argument in arguments]
+        if not any(map(_RANGE.fullmatch, given)):
+            found = _read_group(str(name), given)
+            return None if found is None else (found, None)
+        ends = [text.split("..") if _RANGE.fullmatch(text) else (text, text) for text in given]
+        least, most = (_read_group(str(name), [each[n] for each in ends]) for n in (0, 1))
+        if least is None or most is None:
+            return None
+        widths = most.opened(least)
+        if widths is None:
+            raise NumcError(f"format {quoted(f'{name}({chr(44).join(given)})')}: a range is allowed {_RANGES}")
+        _check_range(given[-1], *widths.significand)
+        return most, widths
+    found = _read_group(str(node), None) or GROUP_FORMATS.get(str(node))
+    return None if found is None else (found, None)
+
+
+def _read_group(name: str, sizes: list[str] | None) -> GroupFormat | None:
+    return next((fmt for kind in KINDS if (fmt := kind.read(name, sizes))), None)
+
+
+def _check_range(what: str, least: int, most: int) -> None:
+    if least >= most:
+        raise NumcError(f"format {quoted(what)}: a range goes from a smaller to a larger number")
+
+
+def _format(node: Token | Tree[Token]) -> tuple[Format, Open | None]:
+    """The format of single values that a node writes, and its open widths."""
+    if isinstance(node, Token) and node.type == "OPEN":
+        return _open_format(str(node))
+    return _fixed_format(node), None
+
+
+def _open_format(text: str) -> tuple[Format, Open]:
+    match = _OPEN.fullmatch(text)
+    if match is None:
+        raise NumcError(f"format {quoted(text)}: write eXmY, eXmYn or eXmYfn, in which X and Y may be ranges like 2..8")
+    *sizes, kind = match.groups()
+    ends = []
+    for low, high in (sizes[:2], sizes[2:]):
+        least, most = _size(low, text), _size(high or low, text)
+        if high is not None:
+            _check_range(text, least, most)
+        ends.append((least, most))
+    exponent, significand = ends
+    if significand[0] < 1:
+        raise NumcError(f"format {quoted(text)}: open significand bits begin at 1")
+    _, widest = (
+        exmy(*each, subnormals=kind != "n", finite=kind == "fn") for each in zip(exponent, significand, strict=True)
+    )
+    return widest, Open(exponent, significand)
+
+
+def _fixed_format(node: Token | Tree[Token]) -> Format:
+    if isinstance(node, Tree):
+        name = str(node.children[0])
+        sized = " or ".join(kind.syntax for kind in _SIZED.values())
+        raise NumcError(f"unknown format {quoted(name + '(...)')}: allowed is {FORMAT_SYNTAX} or {sized}")
+    text = name = str(node)
+    if node.type == "PAPER":
+        sign, exponent, significand, kind = text.split("/")
+        if sign != "1" or kind not in ("d", "n"):
+            raise NumcError(f"format {quoted(text)}: write 1/X/Y/d (with subnormals) or 1/X/Y/n (without)")
+        x, y = _size(exponent, text), _size(significand, text)
+        name = f"e{x}m{y}" + ("n" if kind == "n" else "")
+    if name == "bf16x1":
+        name = "bf16"
+    if name in FORMATS:
+        return FORMATS[name]
+    if match := _EXMY.fullmatch(name):
+        x, y, suffix = _size(match[1], text), _size(match[2], text), match[3]
+        return exmy(x, y, subnormals=suffix != "n", finite=suffix == "fn")
+    if re.fullmatch(r"bf16x\d+", name, re.ASCII):
+        raise NumcError(f"format {quoted(name)}: allowed are bf16x1, bf16x2 and bf16x3")
+    _check_sized(name)
+    near = did_you_mean(name.lower(), [*FORMATS, *GROUP_FORMATS])
+    raise NumcError(
+        f"unknown format {quoted(name)}{near}: allowed are {', '.join(FORMATS)}, eXmY, eXmYn, eXmYfn; along an axis "
+        f"{GROUP_SYNTAX}"
+    )
+
+
+def _size(digits: str, name: str) -> int:
+    return whole_number(digits, f"format {quoted(name)}")
+
+
+_CALLS = {
+    "fma": f"fma(a=F, b=F, acc=G, products=k, product=F, datapath={'|'.join(DATAPATHS)}, chunk=c, total=fp32)",
+    "mac": "mac(F)",
+    "macs": "macs(F)",
+    "fmac": "fmac(F, chunk=c)",
+    "fmacs": "fmacs(F)",
+}
+
+
+def _call(tree: Tree[Token]) -> Fma:
+    name = str(tree.children[0])
+    if name not in _CALLS:
+        near = did_you_mean(name.lower(), _CALLS)
+        raise NumcError(
+            f"unknown FMA operator {quoted(name + '(...)')}{near}: allowed are {', '.join(_CALLS.values())}"
+        )
+    given = _arguments(name, tree.children[1:])  # type: ignore[arg-type]
+    datapath = _text(given["datapath"]) if "datapath" in given else "fp32"
+    chunk, keeps_total = _chunk(name, given), _keeps_total(name, given)
+    if name == "fma":
+        return _fma(given, datapath, chunk, keeps_total)
+    f = _taken(name, given, "a")
+    if isinstance(f, GroupConversion):
+        raise NumcError(f"{name}({f}): {name} takes a format of single values, write fma(a={f}, acc=fp32)")
+    if f.format.parts > 1:
+        raise NumcError(f"{name}({f}): {name} takes a format of one part, write fma(a={f}, acc=...)")
+    acc = FP32 if name.endswith("s") else f
+    return Fma("", f, f, acc, 1, datapath, f if name.startswith("mac") else None, chunk, keeps_total)
+
+
+def _chunk(name: str, given: dict[str, Tree[Token] | Token]) -> int | None:
+    if "chunk" not in given:
+        return None
+    text = _text(given["chunk"])
+    if not text.isdecimal() or len(text) > len(str(MAX_CHUNK)):
+        raise NumcError(f"{name}: chunk={shortened(text)}, write a whole number from 1 to {MAX_CHUNK}")
+    return int(text)
+
+
+def _keeps_total(name: str, given: dict[str, Tree[Token] | Token]) -> bool:
+    if "total" not in given:
+        return False
+    if (text := _text(given["total"])) != "fp32":
+        raise NumcError(f"{name}: total={shortened(text)}, a sum of chunks is rounded to acc or kept: write total=fp32")
+    return True
+
+
+def _fma(given: dict[str, Tree[Token] | Token], datapath: str, chunk: int | None, keeps_total: bool) -> Fma:
+    a = _taken("fma", given, "a")
+    b = _taken("fma", given, "b") if "b" in given else a
+    acc = _taken("fma", given, "acc")
+    if isinstance(acc, GroupConversion):
+        raise NumcError(f"fma: acc={acc} has groups, an accumulator is a single value: write acc=fp32")
+    product = _taken("fma", given, "product") if "product" in given else None
+    if isinstance(product, GroupConversion):
+        raise NumcError(f"fma: product={product} has groups, a product is a single value: write product=eXmY")
+    products = given.get("products")
+    count = parts_of(a, datapath) * parts_of(b, datapath)
+    count = count if products is None else whole_number(_text(products), "fma: products")
+    return Fma("", a, b, acc, count, datapath, product, chunk, keeps_total)
+
+
+def _arguments(name: str, nodes: list[Tree[Token]]) -> dict[str, Tree[Token] | Token]:
+    of_fma = ("b", "acc", "products", "product") if name == "fma" else ()
+    keys = ("a", *of_fma, "datapath", "chunk", "total")
+    positional = ("a", "b") if name == "fma" else ("a",)
+    given: dict[str, Tree[Token] | Token] = {}
+    for index, node in enumerate(nodes):
+        value = node.children[-1]
+        if len(node.children) == 2:
+            key = str(node.children[0])
+        elif index < len(positional) and index == len(given):
+            key = positional[index]
+        else:
+            raise NumcError(f"{name}: {quoted(_text(value))} has no name, write {_CALLS[name]}")
+        if key not in keys:
+            raise NumcError(f"{name}: unknown argument {quoted(key)}{did_you_mean(key, keys)}: write {_CALLS[name]}")
+        if key in given:
+            raise NumcError(f"{name}: '{key}' is given twice, keep one of them")
+        given[key] = value
+    return given
+
+
+def _taken(name: str, given: dict[str, Tree[Token] | Token], key: str) -> Conversion | GroupConversion:
+    node = given.get(key)
+    if node is None:
+        raise NumcError(f"{name}: the format '{key}' is missing, write {_CALLS[name]}")
+    if isinstance(node, Token):
+        raise NumcError(f"{name}: {key}={shortened(node)} is not a format, write {FORMAT_SYNTAX}")
+    return _any_conversion(node)
+
+
+def _text(node: Tree[Token] | Token) -> str:
+    if not isinstance(node, Tree):
+        return str(node)
+    return ":".join(str(token) for token in node.scan_values(lambda _: True))

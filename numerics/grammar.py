@@ -1,0 +1,82 @@
+"""The texts of formats and of FMA operators, as ``e6m9:rtz``, ``bf16_2_2{3}``, ``fma(a=bf16, acc=fp32)``.
+
+Names alone are looked up; expressions.py reads everything else.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from numc.numerics.formats import FORMAT_SYNTAX, FORMATS, Conversion
+from numc.numerics.groups import GroupConversion
+from numc.numerics.kinds import GROUP_SYNTAX
+from numc.numerics.operators import ALIASES, FMAS, INTERNAL, Fma
+from numc.support.arguments import checked_text
+from numc.support.errors import NumcError
+
+MAX_LENGTH = 1000
+"""The most characters of a text; the longest operator that means something has about 150."""
+
+
+def parse_operand_conversion(text: str) -> Conversion | GroupConversion:
+    """Return the conversion of an operand: to a format whose widths may be open. Raises NumcError."""
+    return _of_conversion(checked_text(text, "format", MAX_LENGTH))
+
+
+def parse_any_conversion(text: str) -> Conversion | GroupConversion:
+    """Return the conversion `text` writes, to a format of fixed widths. Raises NumcError."""
+    to = parse_operand_conversion(text)
+    if to.open is not None:
+        raise NumcError(
+            f"format '{to}': only the operands and the product of an FMA operator have open widths, which a run "
+            f"chooses: write fixed ones, such as '{to.at(*(most for _, most in to.open.both))}'"
+        )
+    return to
+
+
+@cache
+def _of_conversion(text: str) -> Conversion | GroupConversion:
+    if text in FORMATS:
+        return Conversion(FORMATS[text])
+    from numc.numerics.expressions import read_conversion
+
+    return read_conversion(text)
+
+
+def parse_conversion(text: str) -> Conversion:
+    """Return the conversion of single values that `text` writes. Raises NumcError, for grouped formats too."""
+    to = parse_any_conversion(text)
+    if isinstance(to, GroupConversion):
+        raise NumcError(
+            f"format '{to}': a format with groups is for the operands of an FMA operator, numc.round and numc.pack; "
+            f"use {FORMAT_SYNTAX}"
+        )
+    return to
+
+
+def parse_group_conversion(text: str) -> GroupConversion:
+    """Return the conversion to a grouped format that `text` writes. Raises NumcError, for other formats too."""
+    to = parse_any_conversion(text)
+    if isinstance(to, Conversion):
+        raise NumcError(f"format '{to.format.name}' has no groups: allowed are {GROUP_SYNTAX}")
+    return to
+
+
+def parse_fma(text: str) -> Fma:
+    """Return the FMA operator `text` writes (arithmetic.md section 3). Raises NumcError."""
+    return _of_fma(checked_text(text, "FMA operator", MAX_LENGTH))
+
+
+def stated_fma(text: str) -> Fma:
+    """The same of a text that numc wrote, in IR or in the manifest of a program: it can also be one of `INTERNAL`."""
+    return INTERNAL.get(text) or parse_fma(text)
+
+
+@cache
+def _of_fma(text: str) -> Fma:
+    name = ALIASES.get(text, text)
+    if name in FMAS:
+        return FMAS[name]
+    from numc.numerics.expressions import read_fma
+
+    return read_fma(text)

@@ -1,0 +1,206 @@
+"""OCP Microscaling (MX) v1.0: a block shares a power of two (E8M0), elements are small floats or integers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar
+
+from numc.numerics.exact.value import POINT, Value
+from numc.numerics.formats import floor_log2
+from numc.numerics.groups import GroupConversion, GroupFormat, Kind, Noisy
+from numc.numerics.kinds.exact_groups import (
+    exponent,
+    is_finite,
+    is_negative,
+    magnitude,
+    signed,
+    times_power,
+    units,
+)
+
+if TYPE_CHECKING:
+    from numc.numerics.codes import Bits
+    from numc.numerics.numpy_rounding import F32Array, F64Array, ToInteger
+
+SCALE_BITS = 8  # E8M0: 2^(code - 127), all ones is NaN
+SCALE_BIAS = 127
+_NAN = (1 << SCALE_BITS) - 1
+
+
+@dataclass(frozen=True)
+class Mx(GroupFormat):
+    """Blocks of 32 elements with one scale.
+
+    exponent_bits: of an element; 0 is a two's complement integer of 2^-significand_bits (INT8).
+    largest: the largest finite element, which says how many of the highest codes are no numbers.
+    """
+
+    sums_exactly: ClassVar[bool] = False
+
+    exponent_bits: int
+    significand_bits: int
+    largest: Fraction
+
+    @property
+    def group(self) -> int:
+        """The block size, the same for all of MX v1.0."""
+        return 32
+
+    @property
+    def name(self) -> str:
+        """The text that parses back to the format."""
+        if not self.exponent_bits:
+            return f"mxint{self.element_bits}"
+        return f"mxfp{self.element_bits}_e{self.exponent_bits}m{self.significand_bits}"
+
+    @property
+    def precision(self) -> int:
+        """Significant bits of an element."""
+        return self.significand_bits + 1
+
+    @property
+    def emin(self) -> int:
+        """The exponent of the smallest normal element; below it, and in integers, the step is the same everywhere."""
+        return 2 - (1 << (self.exponent_bits - 1)) if self.exponent_bits else 0
+
+    @property
+    def emax(self) -> int:
+        """The exponent of the largest element."""
+        return floor_log2(self.largest)
+
+    @property
+    def unit_exponent(self) -> int:
+        """The exponent of the smallest element."""
+        return self.emin - self.significand_bits
+
+    @property
+    def most_units(self) -> int:
+        """The largest element, in the smallest one."""
+        return int(self.largest / Fraction(2) ** self.unit_exponent)
+
+    @property
+    def element_bits(self) -> int:
+        """Storage of an element: a sign, the exponent (in an integer: the bit of the ones), the significand."""
+        return 1 + max(self.exponent_bits, 1) + self.significand_bits
+
+    @property
+    def code_bits(self) -> int:
+        """The code of an element is that in which it is stored."""
+        return self.element_bits
+
+    def has_codes(self, rounding: str) -> bool:
+        """Any rounding leaves elements as they are, and the largest one of a block keeps its exponent."""
+        return True
+
+    def group_bits(self, size: int) -> int:
+        """The scale, then the elements."""
+        return SCALE_BITS + size * self.element_bits
+
+    def convert(self, group: Sequence[Noisy], to: GroupConversion, shared: Value) -> list[Value]:
+        """The values of one block: section 6.3 of the specification."""
+        values = [value for value, _ in group]
+        if not is_finite(values):
+            return [math.nan] * len(values)
+        own = exponent(values)
+        scale = max((self.emax if own is None else own) - self.emax, -SCALE_BIAS)  # zeros: any scale will do
+        return [self._element(value, to, scale, noise) for value, noise in group]
+
+    def _element(self, value: Value, to: GroupConversion, scale: int, noise: int) -> Value:
+        own = max(magnitude(value).bit_length() - 1 - POINT - scale, self.emin)
+        shift = own - self.significand_bits + scale + POINT
+        size = times_power(units(value, shift, to, noise), shift)
+        largest = int(self.largest * Fraction(2) ** (scale + POINT))
+        has_minus_zero = self.exponent_bits > 0
+        result = signed(min(size, largest), is_negative(value))
+        return result if result or has_minus_zero else 0
+
+    def quantize(self, values: F32Array, shared: float, to_integer: ToInteger) -> tuple[F64Array, F64Array]:
+        """Elements are floats, or multiples of 2^-significand_bits."""
+        import numpy as np
+
+        from numc.numerics import numpy_rounding as arrays
+
+        largest = arrays.largest_magnitudes(values)
+        is_nan = ~np.isfinite(largest)
+        scale = np.maximum(arrays.exponents(largest) - self.emax, -SCALE_BIAS)
+        scaled = arrays.scaled_down(values, scale, is_nan)
+        return self._elements(scaled, to_integer), arrays.scales(scale, is_nan)
+
+    def _elements(self, scaled: F64Array, to_integer: ToInteger) -> F64Array:
+        import numpy as np
+
+        from numc.numerics import numpy_rounding as arrays
+
+        if not self.exponent_bits:
+            step = 2.0**-self.significand_bits
+            integers = arrays.rounded(scaled / step, to_integer, float(self.largest) / step)
+            unsigned_zeros: F64Array = integers * step + 0.0
+            return unsigned_zeros
+        own = np.maximum(arrays.exponents(np.abs(scaled)), self.emin)
+        steps = arrays.power(own - self.significand_bits)
+        elements = arrays.rounded(scaled / steps, to_integer, np.inf) * steps
+        largest = float(self.largest)
+        clipped: F64Array = np.clip(elements, -largest, largest)
+        return clipped
+
+    def to_bits(self, elements: F64Array, scales: F64Array, shared: float) -> Bits:
+        """The code of the scale, then those of the elements."""
+        import numpy as np
+
+        from numc.numerics import numpy_rounding as arrays
+        from numc.numerics.codes import bits_of_codes, encode_finite
+
+        is_nan = np.isnan(scales[:, 0])
+        code = np.where(is_nan, _NAN, arrays.exponents(np.where(is_nan, 1.0, scales[:, 0])) + SCALE_BIAS)
+        if self.exponent_bits:
+            codes = encode_finite(elements, self.exponent_bits, self.significand_bits)
+        else:
+            codes = (elements * 2.0**self.significand_bits).astype(np.int64) & (1 << self.element_bits) - 1
+        head = bits_of_codes(code[:, None], SCALE_BITS)
+        return np.concatenate([head, bits_of_codes(codes, self.element_bits)], axis=1)
+
+    def from_bits(self, bits: Bits, size: int, shared: float) -> tuple[F64Array, F64Array]:
+        """The inverse of `to_bits`, for all codes that there are."""
+        import numpy as np
+
+        from numc.numerics.codes import codes_of_bits, decode_finite, signed_codes
+
+        code = codes_of_bits(bits[:, :SCALE_BITS])[:, None]
+        scales = np.where(code == _NAN, np.nan, np.ldexp(1.0, code - SCALE_BIAS))
+        codes = codes_of_bits(bits[:, SCALE_BITS:].reshape(len(bits), size, self.element_bits))
+        if not self.exponent_bits:
+            return signed_codes(codes, self.element_bits) * 2.0**-self.significand_bits, scales
+        elements = decode_finite(codes, self.exponent_bits, self.significand_bits)
+        # Codes above the largest value, which packing never writes: of E5M2 the next power of two is its infinity.
+        infinity = np.copysign(np.inf, elements)
+        special = np.where(np.abs(elements) == 2.0 ** (self.emax + 1), infinity, np.nan)
+        return np.where(np.abs(elements) > float(self.largest), special, elements), scales
+
+    @property
+    def encoding(self) -> tuple[str, int, int] | None:
+        """The runtime reads blocks of MX."""
+        return "mx", self.exponent_bits, self.significand_bits
+
+
+def _read(name: str, sizes: Sequence[str] | None) -> None:
+    """MX v1.0 has names only."""
+
+
+KIND = Kind(
+    name="mx",
+    formats={
+        "mxfp8": Mx(4, 3, Fraction(448)),
+        "mxfp8_e4m3": Mx(4, 3, Fraction(448)),
+        "mxfp8_e5m2": Mx(5, 2, Fraction(57344)),
+        "mxfp6": Mx(2, 3, Fraction(15, 2)),
+        "mxfp6_e3m2": Mx(3, 2, Fraction(28)),
+        "mxfp6_e2m3": Mx(2, 3, Fraction(15, 2)),
+        "mxfp4": Mx(2, 1, Fraction(6)),
+        "mxfp4_e2m1": Mx(2, 1, Fraction(6)),
+        "mxint8": Mx(0, 6, Fraction(127, 64)),
+    },
+    read=_read,
+)

@@ -1,0 +1,278 @@
+"""FMA operators: one frozen literal each (arithmetic.md section 3). What they compute is defined in `reference/`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from numc.numerics.datapaths import ALL_DATAPATHS, DATAPATHS
+from numc.numerics.formats import FORMATS, Conversion, Open
+from numc.numerics.groups import GroupConversion, GroupFormat
+from numc.numerics.kinds import KINDS
+from numc.support.errors import NumcError
+
+SOFTWARE_DATAPATHS = tuple(name for name, admits in DATAPATHS.items() if admits.stepwise)
+HARDWARE_DATAPATHS = tuple(name for name, admits in DATAPATHS.items() if admits.only)
+
+MAX_CHUNK = 2**31 - 1
+MAX_GROUP = 4096
+_EXACT_BITS = 53  # what a group's dot product may take: the significand of binary64
+
+FP32 = Conversion(FORMATS["fp32"])
+BF16 = Conversion(FORMATS["bf16"])
+BF16X2 = Conversion(FORMATS["bf16x2"])
+BF16X3 = Conversion(FORMATS["bf16x3"])
+HFP8_FWD = Conversion(FORMATS["hfp8_fwd"])
+HFP8_BWD = Conversion(FORMATS["hfp8_bwd"])
+
+
+@dataclass(frozen=True)
+class Fma:
+    """One step ``D = round_acc(sum of partial products of A and B + C)``; ``str`` gives text that parses back to it.
+
+    products: how many of the products of the parts of A and B are summed.
+    product: the conversion of the sum of products before the addition of C (MAC, MACS), or None (FMA, FMAC, FMACS).
+    chunk: a reduction adds the sum of that many steps, from +0, to a binary32 total that is rounded to `acc` at its end
+    (FMAC-8 of Popescu et al.); None accumulates in `acc` throughout. A step outside a reduction has no chunk.
+    keeps_total: the total is not rounded at its end (``total=fp32``).
+    A and B are both formats of single values, or both of groups: then the reduction is a sum of dot products of groups,
+    and a step outside of one is the fp32 FMA.
+    Two operators are equal when they compute the same, whatever they are called. Raises NumcError for a number of
+    products, a datapath, a chunk or a combination that does not exist.
+    """
+
+    name: str = field(compare=False)
+    a: Conversion | GroupConversion
+    b: Conversion | GroupConversion
+    acc: Conversion
+    products: int
+    datapath: str = "fp32"
+    product: Conversion | None = None
+    chunk: int | None = None
+    keeps_total: bool = False
+
+    def __post_init__(self) -> None:
+        what = f"operator '{self.name}'" if self.name else f"fma(a={self.a},b={self.b},acc={self.acc})"
+        if self.datapath not in DATAPATHS and self.datapath != self.name:
+            raise NumcError(f"{what}: datapath '{self.datapath}', allowed are {', '.join(DATAPATHS)}")
+        if self.acc.open is not None:
+            raise NumcError(f"{what}: acc={self.acc}, an accumulator has fixed widths: write acc=fp32 or acc=eXmY")
+        if isinstance(self.a, GroupConversion) or isinstance(self.b, GroupConversion):
+            self._check_groups(what)
+            return
+        if ALL_DATAPATHS[self.datapath].groups:
+            raise NumcError(f"{what}: datapath '{self.datapath}' multiplies block floating point, write a=bfp(g,e,m)")
+        allowed = allowed_products(*self.parts)
+        if self.products not in allowed:
+            parts = f"{self.parts[0]} x {self.parts[1]} parts"
+            raise NumcError(f"{what}: products={self.products}, allowed for {parts}: {' or '.join(map(str, allowed))}")
+        only = ALL_DATAPATHS[self.datapath].only
+        if only is not None and (self.product is not None or (str(self.a), str(self.b), str(self.acc)) != only):
+            a, b, acc = only
+            raise NumcError(f"{what}: datapath '{self.datapath}' takes only a={a}, b={b}, acc={acc}, products=1")
+        if self.product is not None and self.product.format.parts > 1:
+            raise NumcError(f"{what}: product={self.product}, a product is rounded to a format of one part")
+        if self.chunk is not None:
+            self._check_chunk(what, self.chunk)
+        if self.keeps_total and (self.chunk is None or self.acc.format == FP32.format):
+            reason = "there are no chunks" if self.chunk is None else "an fp32 accumulator is kept anyway"
+            raise NumcError(f"{what}: total=fp32, but {reason}: leave total out")
+
+    def _check_chunk(self, what: str, chunk: int) -> None:
+        if not 1 <= chunk <= MAX_CHUNK:
+            raise NumcError(f"{what}: chunk={chunk}, write a whole number from 1 to {MAX_CHUNK}")
+        if self.datapath in HARDWARE_DATAPATHS:
+            raise NumcError(
+                f"{what}: chunk={chunk} with datapath '{self.datapath}', which has an order of its own: leave chunk out"
+            )
+
+    def _check_groups(self, what: str) -> None:
+        a, b = self.a, self.b
+        if not isinstance(a, GroupConversion) or not isinstance(b, GroupConversion):
+            raise NumcError(f"{what}: one operand has groups, the other has none: give a and b formats of one kind")
+        if type(a.format) is not type(b.format):
+            *names, last = (kind.name for kind in KINDS)
+            raise NumcError(f"{what}: {', '.join(names)} and {last} do not mix: give a and b formats of one kind")
+        if a.format.group != b.format.group:
+            raise NumcError(
+                f"{what}: groups of {a.format.group} and {b.format.group} values, give a and b groups of one size"
+            )
+        if self.acc.format != FP32.format or self.acc.noise is not None:
+            raise NumcError(f"{what}: the dot products of groups are summed in fp32, write acc=fp32")
+        if self.datapath not in a.format.datapaths:
+            allowed = ("only " if len(a.format.datapaths) == 1 else "") + " or ".join(a.format.datapaths)
+            raise NumcError(f"{what}: datapath '{self.datapath}', '{a.format.name}' takes {allowed}")
+        if self.datapath == "fmac2" and self.open_operands:
+            raise NumcError(
+                f"{what}: datapath 'fmac2' multiplies chunks of fixed widths: leave datapath out, the bits are the same"
+            )
+        if self.product is not None:
+            raise NumcError(f"{what}: product={self.product}, products of groups are not rounded: leave product out")
+        if self.products != math.prod(self.parts):
+            raise NumcError(f"{what}: products={self.products}, formats with groups have all: leave products out")
+        if self.chunk is not None:
+            raise NumcError(f"{what}: chunk={self.chunk}, formats with groups are summed by groups: leave chunk out")
+        if a.format.group is not None and a.format.group > MAX_GROUP:
+            raise NumcError(f"{what}: groups of {a.format.group} values, an operator takes up to {MAX_GROUP}")
+        units = a.format.most_units * b.format.most_units
+        if a.format.group is not None and a.format.sums_exactly and a.format.group * units >= 1 << _EXACT_BITS:
+            raise NumcError(
+                f"{what}: the dot product of a group takes more than {_EXACT_BITS} bits, "
+                "use shorter groups or fewer magnitude bits"
+            )
+
+    @property
+    def groups(self) -> tuple[GroupConversion, GroupConversion] | None:
+        """The conversions of A and B if they are to formats with groups."""
+        if isinstance(self.a, GroupConversion) and isinstance(self.b, GroupConversion):
+            return self.a, self.b
+        return None
+
+    @property
+    def singles(self) -> tuple[Conversion, Conversion]:
+        """The conversions of A and B where they have no groups."""
+        assert isinstance(self.a, Conversion)
+        assert isinstance(self.b, Conversion)
+        return self.a, self.b
+
+    @property
+    def open_operands(self) -> dict[str, Open]:
+        """The widths that a run chooses, by what they are of: ``a``, ``b`` or ``product``."""
+        given = {"a": self.a, "b": self.b, "product": self.product}
+        return {name: to.open for name, to in given.items() if to is not None and to.open is not None}
+
+    def at(self, widths: Mapping[str, tuple[int, int]]) -> Fma:
+        """Return the operator that a run computes with these widths (exponent, significand), by `open_operands`."""
+        made = {name: getattr(self, name).at(*widths[name]) for name in self.open_operands}
+        return replace(self, name="", **made) if made else self
+
+    @property
+    def group(self) -> GroupFormat | None:
+        """The format of A if it is one with groups; B's has the same kind and group size."""
+        return self.a.format if isinstance(self.a, GroupConversion) else None
+
+    @property
+    def parts(self) -> tuple[int, int]:
+        """How many parts the values of A and B have; under fmac2 chunks of their magnitudes."""
+        return parts_of(self.a, self.datapath), parts_of(self.b, self.datapath)
+
+    @property
+    def passes(self) -> int:
+        """How many times FAST's fMAC goes over a group; 1 for everything else."""
+        return self.products if self.datapath == "fmac2" else 1
+
+    @property
+    def step(self) -> Fma:
+        """One step of the operator, outside of a reduction."""
+        if self.groups:
+            return FMAS["fp32"]
+        return self if self.chunk is None else replace(self, chunk=None, keeps_total=False)
+
+    @property
+    def total(self) -> Conversion:
+        """What the sum of chunks is rounded to at its end."""
+        return FP32 if self.keeps_total else self.acc
+
+    @property
+    def is_one_fma(self) -> bool:
+        """Whether a step is an f32 FMA. It rounds once: with a binary32 accumulator it is the exact datapath, too."""
+        return self.product is None and len(self.terms) == 1 and str(self.acc) == "fp32"
+
+    @property
+    def draws(self) -> bool:
+        """Whether a step draws random bits; formats with groups are converted in the operator, and draw there."""
+        converted = (c.noise for c in self.groups or ())
+        product = None if self.product is None else self.product.noise
+        return any(noise is not None for noise in (self.acc.noise, product, *converted))
+
+    @property
+    def stochastic(self) -> bool:
+        """Whether anything in it draws random bits, the conversions of A and B included."""
+        return self.draws or self.a.noise is not None or self.b.noise is not None
+
+    @property
+    def sees_whole_operands(self) -> bool:
+        """Whether it converts by the largest magnitude of an operand, or in widths that a run may choose by it."""
+        return bool(self.open_operands) or (self.group is not None and self.group.shares_tensor)
+
+    @property
+    def swapped(self) -> Fma:
+        """The same operator with the formats of A and B exchanged."""
+        return self if self.a == self.b else replace(self, name="", a=self.b, b=self.a)
+
+    def with_operands(self, a: Conversion | GroupConversion, b: Conversion | GroupConversion, acc: Conversion) -> Fma:
+        """The same operator with other formats of A, B or the accumulator.
+
+        An operator that sums all partial products sums all of those that the new formats have. Raises NumcError if the
+        formats do not fit together.
+        """
+        products = self.products
+        if products == math.prod(self.parts):
+            products = parts_of(a, self.datapath) * parts_of(b, self.datapath)
+        return replace(self, name="", a=a, b=b, acc=acc, products=products)
+
+    @property
+    def terms(self) -> tuple[tuple[int, int], ...]:
+        """The partial products (i, j), meaning ``a_i * b_j``, in chain order: least significant first."""
+        n, m = self.parts
+        every = sorted(
+            ((i, j) for i in range(n) for j in range(m)), key=lambda ij: (ij[0] + ij[1], ij[0]), reverse=True
+        )
+        return tuple(every[len(every) - self.products :])
+
+    def __str__(self) -> str:
+        for name, known in (*FMAS.items(), *INTERNAL.items()):
+            if self == known:
+                return name
+        path = "" if self.datapath == "fp32" else f",datapath={self.datapath}"
+        path += "" if self.chunk is None else f",chunk={self.chunk}"
+        path += ",total=fp32" if self.keeps_total else ""
+        if self.product is not None and self.a == self.b == self.product and self.acc in (self.product, FP32):
+            return f"{'mac' if self.acc == self.product else 'macs'}({self.product}{path})"
+        path = path if self.product is None else f",product={self.product}{path}"
+        b = "" if self.b == self.a else f",b={self.b}"
+        full = self.products == self.parts[0] * self.parts[1]
+        return f"fma(a={self.a}{b},acc={self.acc}{'' if full else f',products={self.products}'}{path})"
+
+
+def parts_of(to: Conversion | GroupConversion, datapath: str) -> int:
+    """Return how many parts a value of an operand has."""
+    return to.format.parts if isinstance(to, Conversion) else to.format.parts(datapath)
+
+
+def allowed_products(a_parts: int, b_parts: int) -> tuple[int, ...]:
+    """Return how many partial products an operator may sum: all, or all but the least significant."""
+    # Dropping is defined by section 3 for equal numbers of parts: {3} drops a1*b1; {6} drops a1*b2, a2*b1, a2*b2.
+    return {(2, 2): (3, 4), (3, 3): (6, 9)}.get((a_parts, b_parts), (a_parts * b_parts,))
+
+
+def _table(*fmas: Fma) -> Mapping[str, Fma]:
+    return MappingProxyType({fma.name: fma for fma in fmas})
+
+
+FMAS: Mapping[str, Fma] = _table(
+    Fma("fp32", FP32, FP32, FP32, 1),
+    Fma("mp", BF16, BF16, FP32, 1),
+    Fma("bf16_1_1", BF16, BF16, BF16, 1),
+    Fma("bf16_1_2", BF16, BF16, BF16X2, 1),
+    Fma("bf16_1_3", BF16, BF16, BF16X3, 1),
+    Fma("bf16_2_2{3}", BF16X2, BF16X2, BF16X2, 3),
+    Fma("bf16_2_2{4}", BF16X2, BF16X2, BF16X2, 4),
+    Fma("bf16_3_3{6}", BF16X3, BF16X3, BF16X3, 6),
+    Fma("bf16_3_3{9}", BF16X3, BF16X3, BF16X3, 9),
+    Fma("hfp8_fwd", HFP8_FWD, HFP8_FWD, FP32, 1),
+    Fma("hfp8_bwd", HFP8_BWD, HFP8_FWD, FP32, 1),
+    Fma("amx_bf16", BF16, BF16, FP32, 1, "amx_bf16"),
+    Fma("avx512_bf16", BF16, BF16, FP32, 1, "avx512_bf16"),
+)
+
+# Operators that numc gives to contractions of integers, and that no text of a user can name.
+INTERNAL: Mapping[str, Fma] = _table(
+    Fma("integers", FP32, FP32, FP32, 1, "integers"),
+    Fma("bytes", FP32, FP32, FP32, 1, "bytes"),
+)
+
+# Names that stand for the form with every product.
+ALIASES: Mapping[str, str] = MappingProxyType({"bf16_2_2": "bf16_2_2{4}", "bf16_3_3": "bf16_3_3{9}"})

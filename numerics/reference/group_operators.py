@@ -1,0 +1,122 @@
+"""Contractions of operands with groups, defined (arithmetic.md, "Contractions of formats with groups")."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from numc.numerics.exact.rounding import rounder, to_multiple
+from numc.numerics.exact.value import ONE, POINT, PRODUCT_POINT, Value, exact_fma
+from numc.numerics.groups import GroupConversion
+from numc.numerics.operators import FP32, Fma
+from numc.numerics.reference.groups import convert_row, largest_magnitude
+from numc.numerics.reference.random import PRODUCT, accumulator_draws
+
+_TO_F32 = rounder(FP32, PRODUCT_POINT)
+
+# What the elements of A, and of B, draw from: as if they were the accumulator's rounding and the product's.
+PARTS = 0, PRODUCT
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a row or column draws from: the stream of its operation, and the index of the first output it is part of.
+
+    part: one of PARTS.
+    """
+
+    stream: int
+    element: int
+    part: int
+
+
+NOWHERE = Source(0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Vector:
+    """One row of an operand along the reduction.
+
+    largest: the largest magnitude of the whole operand, or of a channel. quantized: `values`
+    are the integers already, where integers are summed. source: for a conversion that draws.
+    """
+
+    values: Sequence[Value]
+    to: GroupConversion
+    largest: Value
+    quantized: bool = False
+    source: Source = NOWHERE
+
+    @cached_property
+    def converted(self) -> list[Value]:
+        """What the contraction multiplies: values of the format, or integers where it sums integers."""
+        if self.quantized and self.to.format.sums_integers:
+            return [v >> POINT if type(v) is int else 0 for v in self.values]
+        return convert_row(list(zip(self.values, self._noise(), strict=True)), self.to, self.largest)
+
+    def _noise(self) -> list[int]:
+        if self.to.noise is None:
+            return [0] * len(self.values)
+        of = self.source
+        return accumulator_draws(of.stream, of.element, np.arange(len(self.values)), self.to.noise, of.part)
+
+    @property
+    def scale(self) -> Value:
+        """Where integers are summed, a binary32 number; NaN if the operand has an infinity or a NaN."""
+        return self.to.format.shared(self.largest)
+
+
+def largest_of(values: Sequence[Value], to: GroupConversion) -> Value:
+    """The largest magnitude of an operand; the largest finite one where the conversion depends on that."""
+    return largest_magnitude(values, finite=to.format.finite_only)
+
+
+def group_dot(op: Fma, a: Vector, b: Vector, c: Value) -> Value:
+    """One element of a contraction, from the binary32 number `c`."""
+    assert op.group is not None
+    if op.group.sums_integers:
+        return _int_dot(a, b, c) if a.converted else c
+    block = _exact_dot if op.group.sums_exactly else _chain
+    x, y = a.converted, b.converted
+    size = op.group.group or max(len(x), 1)
+    for begin in range(0, len(x), size):
+        total = block(x[begin : begin + size], y[begin : begin + size])
+        c = _TO_F32(exact_fma(_TO_F32(total), ONE, c)) if type(total) is int else total
+    return c
+
+
+def _products(x: Sequence[Value], y: Sequence[Value]) -> list[int] | None:
+    """Exact products, in quanta of 2^-PRODUCT_POINT; None where a value is NaN (converted ones are never infinite)."""
+    pairs = list(zip(x, y, strict=True))
+    if any(v != v for pair in pairs for v in pair):
+        return None
+    return [v * w if type(v) is int and type(w) is int else 0 for v, w in pairs]
+
+
+def _exact_dot(x: Sequence[Value], y: Sequence[Value]) -> Value:
+    products = _products(x, y)
+    return float("nan") if products is None else sum(products)
+
+
+def _chain(x: Sequence[Value], y: Sequence[Value]) -> Value:
+    """FMAs that round to 24 bits, to nearest even, and have all the exponents they need."""
+    products = _products(x, y)
+    if products is None:
+        return float("nan")
+    total = 0
+    for product in products:
+        total += product
+        shift = abs(total).bit_length() - FP32.format.precision
+        if shift > 0:
+            rounded = to_multiple(abs(total), shift, "rne", total < 0)
+            total = rounded if total > 0 else -rounded
+    return total
+
+
+def _int_dot(a: Vector, b: Vector, c: Value) -> Value:
+    exact = sum(int(x) * int(y) for x, y in zip(a.converted, b.converted, strict=True))
+    factor = _TO_F32(exact_fma(a.scale, b.scale, -0.0))
+    return _TO_F32(exact_fma(_TO_F32(exact << PRODUCT_POINT), factor, c))

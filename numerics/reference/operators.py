@@ -1,0 +1,219 @@
+"""FMA operators and contractions, defined (arithmetic.md sections 3 and 4)."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+
+from numc.numerics.datapaths import ALL_DATAPATHS
+from numc.numerics.exact.rounding import parts_of, rounder
+from numc.numerics.exact.value import (
+    POINT,
+    bits_of,
+    from_bits,
+    to_array,
+    to_float,
+)
+from numc.numerics.formats import Conversion
+from numc.numerics.grammar import parse_fma
+from numc.numerics.groups import GroupConversion
+from numc.numerics.operators import Fma
+from numc.numerics.reference.datapaths import Draws, Parts, contraction
+from numc.numerics.reference.group_operators import NOWHERE, PARTS, Source, Vector, group_dot, largest_of
+from numc.numerics.reference.random import conversion_draws, stream
+from numc.support.environment import in_default_environment
+
+# The operations of a multiply-add, in the order of their numbers: what each of them draws from.
+A, B, START, ACCUMULATE = range(4)
+
+
+FIRST = Draws(stream(0, ACCUMULATE), 0)
+
+
+@in_default_environment
+def fma(
+    a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: Fma | str, *, seed: int = 0, step: int = 0
+) -> npt.NDArray[np.float32]:
+    """Return one step of an operator on float32 arrays that broadcast; the operands are converted first.
+
+    seed, step: of the streams of stochastic roundings, those of A, B, C and the result in this order. A hardware
+    operator is its instruction with one pair of elements, the rest of it zero; a chunk is left out, as only reductions
+    have any. Raises NumcError for a text that is no operator, TypeError for operands that float32 does not hold.
+    """
+    op = _as_fma(fma).step
+    a_bits, b_bits, c_bits = np.broadcast_arrays(bits_of(a), bits_of(b), bits_of(c))
+    streams = [stream(seed, n, step) for n in range(4)]
+    left, right = map(_operands, (a_bits, b_bits), op.singles, streams)
+    start = _operands(c_bits, op.acc, streams[START], split=False)
+    contract = contraction(op)
+    results = (
+        contract((x,), (y,), z[0], Draws(streams[ACCUMULATE], n))
+        for n, (x, y, z) in enumerate(zip(left, right, start, strict=True))
+    )
+    return to_array(results, a_bits.shape)
+
+
+@in_default_environment
+def dot(
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    c: npt.ArrayLike = 0.0,
+    fma: Fma | str = "fp32",
+    *,
+    draws: Draws = FIRST,
+) -> np.float32:
+    """Return one element of a contraction: `a` and `b` in one dimension, in ascending order, from the scalar `c`.
+
+    Formats with groups take them for whole operands: what a tensor shares is that of `a`, and of `b`.
+    draws: of the accumulator, and of operands with groups. Others whose conversion draws have to be converted already
+    (it then changes nothing).
+    Raises NumcError for a text that is no operator, ValueError for shapes that do not fit.
+    """
+    op = _as_fma(fma)
+    a_bits, b_bits, c_bits = bits_of(a), bits_of(b), bits_of(c)
+    if a_bits.ndim != 1 or a_bits.shape != b_bits.shape or c_bits.ndim != 0:
+        raise ValueError(f"dot of shapes {a_bits.shape} and {b_bits.shape} from {c_bits.shape}: needs (K,), (K,), ()")
+    if ALL_DATAPATHS[op.datapath].internal:
+        return _integer_dot(a, b, c_bits)
+    (start,) = _operands(c_bits, op.acc, 0, split=False)
+    if op.groups:
+        (x,), (y,) = (
+            _vectors(bits[None], to, draws, 1, part)
+            for bits, to, part in zip((a_bits, b_bits), op.groups, PARTS, strict=True)
+        )
+        grouped: np.float32 = np.float32(to_float(group_dot(op, x, y, start[0])))
+        return grouped
+    left, right = (_operands(bits, to, 0) for bits, to in zip((a_bits, b_bits), op.singles, strict=True))
+    result = contraction(op)(left, right, start[0], draws)
+    rounded: np.float32 = np.float32(to_float(result))
+    return rounded
+
+
+def _integer_dot(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.NDArray[np.uint32]) -> np.float32:
+    """A sum of products of integers modulo 2^32. A and B are binary32 numbers, C and the result the bits of one."""
+    x, y = ([int(n) for n in np.asarray(operand).tolist()] for operand in (a, b))
+    total = int(c) + sum(i * j for i, j in zip(x, y, strict=True))
+    result: np.float32 = np.uint32(total & 0xFFFFFFFF).view(np.float32)
+    return result
+
+
+def vector(
+    x: npt.ArrayLike,
+    to: GroupConversion,
+    *,
+    largest: np.float32,
+    source: Source = NOWHERE,
+    quantized: bool = False,
+) -> Vector:
+    """Return one row of an operand with groups, whose tensor (or channel) has the largest magnitude `largest`.
+
+    source: for a conversion that draws. quantized: `x` has been converted; of intN, to integers.
+    """
+    (most,) = (from_bits(b) for b in bits_of(largest).reshape(1).tolist())
+    if type(most) is float and not to.format.finite_only:
+        most = float("nan")
+    return Vector([from_bits(b) for b in bits_of(x).tolist()], to, most, quantized, source)
+
+
+def grouped_dot(a: Vector, b: Vector, c: npt.ArrayLike, fma: Fma) -> np.float32:
+    """Return one element of a contraction of formats with groups, as `dot` does."""
+    (start,) = (from_bits(bits) for bits in bits_of(c).reshape(1).tolist())
+    result: np.float32 = np.float32(to_float(group_dot(fma, a, b, start)))
+    return result
+
+
+@in_default_environment
+def matmul(
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    c: npt.ArrayLike | None = None,
+    fma: Fma | str = "fp32",
+    *,
+    seed: int = 0,
+    step: int = 0,
+) -> npt.NDArray[np.float32]:
+    """Return (M,K) times (K,N), each element as `dot` defines it, from `c` (broadcast to (M,N); none is +0).
+
+    seed, step: of the streams of stochastic roundings: those of A, B, C and the accumulators, in this order.
+    Raises NumcError for a text that is no operator, ValueError for shapes that do not fit.
+    """
+    op = _as_fma(fma)
+    a_bits, b_bits = bits_of(a), bits_of(b)
+    if a_bits.ndim != 2 or b_bits.ndim != 2 or a_bits.shape[1] != b_bits.shape[0]:
+        raise ValueError(f"matmul of shapes {a_bits.shape} and {b_bits.shape}: needs (M,K) and (K,N)")
+    shape = (a_bits.shape[0], b_bits.shape[1])
+    streams = [stream(seed, n, step) for n in range(4)]
+    start = np.broadcast_to(bits_of(0.0 if c is None else c), shape)
+    starts = _operands(start, op.acc, streams[START], split=False)
+    if op.groups:
+        first = Draws(streams[ACCUMULATE], 0)
+        lines = (
+            _vectors(bits, to, first, stride, part)
+            for bits, to, stride, part in zip((a_bits, b_bits.T), op.groups, (shape[1], 1), PARTS, strict=True)
+        )
+        return to_array((group_dot(op, x, y, z[0]) for (x, y), z in zip(product(*lines), starts, strict=True)), shape)
+    left, right = map(_operands, (a_bits, b_bits), op.singles, streams)
+    rows = [left[n * a_bits.shape[1] : (n + 1) * a_bits.shape[1]] for n in range(shape[0])]
+    columns = [right[n :: shape[1]] for n in range(shape[1])]
+    contract = contraction(op)
+    pairs = ((row, column) for row in rows for column in columns)
+    results = (
+        contract(x, y, z[0], Draws(streams[ACCUMULATE], n))
+        for n, ((x, y), z) in enumerate(zip(pairs, starts, strict=True))
+    )
+    return to_array(results, shape)
+
+
+def _vectors(bits: npt.NDArray[np.uint32], to: GroupConversion, first: Draws, stride: int, part: int) -> list[Vector]:
+    """The rows of an operand (rows, K) that have it in common; `first`: what the first one draws from.
+
+    stride: between the indices of the outputs of adjacent rows.
+    """
+    rows = [[from_bits(b) for b in row] for row in bits.tolist()]
+    largest = None if to.channel else largest_of([value for row in rows for value in row], to)
+    return [
+        Vector(
+            row,
+            to,
+            largest_of(row, to) if largest is None else largest,
+            source=Source(first.stream, first.element + n * stride, part),
+        )
+        for n, row in enumerate(rows)
+    ]
+
+
+def _as_fma(fma: Fma | str) -> Fma:
+    return parse_fma(fma) if isinstance(fma, str) else fma
+
+
+class _Converted(dict[int, Parts]):
+    """Binary32 encodings to the parts of their conversion, remembered: tensors repeat their values in every dot."""
+
+    def __init__(self, to: Conversion, split: bool) -> None:
+        super().__init__()
+        self._round, self._count = rounder(to, POINT), to.format.parts if split else 1
+
+    def __missing__(self, bits: int) -> Parts:
+        value = self._round(from_bits(bits))
+        self[bits] = parts = parts_of(value, self._count) if self._count > 1 else (value,)
+        return parts
+
+
+@cache
+def _converted(to: Conversion, split: bool) -> _Converted:
+    return _Converted(to, split)
+
+
+def _operands(bits: npt.NDArray[np.uint32], to: Conversion, stream: int, split: bool = True) -> list[Parts]:
+    if to.noise is not None:
+        count, to_format = to.format.parts if split else 1, rounder(to, POINT)
+        draws = zip(bits.ravel().tolist(), conversion_draws(stream, bits.size, to.noise), strict=True)
+        values = (to_format(from_bits(b), noise) for b, noise in draws)
+        return [parts_of(value, count) if count > 1 else (value,) for value in values]
+    known = _converted(to, split)
+    if len(known) > 1 << 20:
+        known.clear()
+    return list(map(known.__getitem__, bits.ravel().tolist()))

@@ -1,0 +1,1 @@
+"""Chains of operations that are computed some rows at a time."""

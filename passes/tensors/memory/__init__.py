@@ -1,0 +1,1 @@
+"""Which tensors share memory, decided before they get buffers."""

@@ -1,0 +1,1 @@
+"""Contractions that become fewer, smaller or larger ones, before kernels are planned for them."""

@@ -1,0 +1,1 @@
+"""Windows: reductions of few elements, and parts of an image."""

@@ -1,0 +1,1 @@
+"""buffers -> vector: everything but contractions becomes loops over memory, in functions of their own."""

@@ -1,0 +1,1 @@
+"""What a training is judged by: metrics, and the time to a target."""

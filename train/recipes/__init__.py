@@ -1,0 +1,1 @@
+"""Recipes: the arithmetic of the next step, decided after each step."""

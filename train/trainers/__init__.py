@@ -1,0 +1,1 @@
+"""Recipes in the trainers of other libraries."""
