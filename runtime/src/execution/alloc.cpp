@@ -230,7 +230,7 @@ using namespace numc;
 extern "C" {
 
 void *numc_alloc(size_t size) {
-  if (size > size_t{1} << 46) return nullptr;  // more than an x86-64 process can address
+  if (size > size_t{1} << 46) return nullptr;  // more than a process can address
   if (checking()) return checked_alloc(size, current_run != nullptr ? current_run->layout : Layout::kEndsAtGuard);
   uint64_t capacity;
   const uint32_t bin = bin_of(size, parallel_depth > 0, &capacity);

@@ -1,20 +1,19 @@
 // numc_parallel, which shares the tasks of one loop out among threads, and numc_side_by_side, which does so with chains
 // of parts that do not depend on each other.
-#include <immintrin.h>
-
 #include "execution/check.hpp"
 #include "execution/pool.hpp"
 #include "execution/run.hpp"
 #include "execution/thread_exit.hpp"
+#include "machine/environment.hpp"
 
 namespace numc {
 namespace {
 
 // What an observer does is no part of the run: the run does not own what it allocates.
 void observe(Run *run, int64_t id, void *context, int32_t phase) {
-  const uint32_t mxcsr = _mm_getcsr();
+  const uint32_t outside = machine::environment();
   Escape *const escape = current_escape;
-  _mm_setcsr(kDefaultMxcsr);
+  machine::set_environment(machine::kDefault);
   current_run = nullptr;
   current_escape = nullptr;
   struct Call {
@@ -31,7 +30,7 @@ void observe(Run *run, int64_t id, void *context, int32_t phase) {
       &call);
   current_run = run;
   current_escape = escape;
-  _mm_setcsr(mxcsr);
+  machine::set_environment(outside);
 }
 
 // Runs a job on so many threads, more than one. Returns the code of its first failure, or 0.
@@ -47,9 +46,9 @@ int32_t run_job(Job &job, void (*task)(void *, int64_t, int64_t), void *context,
   job.context = context;
   job.max_helpers = static_cast<int>(threads) - 1;
   job.run = current_run;
-  job.mxcsr = _mm_getcsr();
+  job.environment = machine::environment();
   workers.run(job);
-  _mm_setcsr(_mm_getcsr() | job.flags.load(std::memory_order_relaxed));
+  machine::set_environment(machine::environment() | job.flags.load(std::memory_order_relaxed));
   return job.failure.load();
 }
 

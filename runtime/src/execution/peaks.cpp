@@ -1,6 +1,4 @@
 // numc_peaks: a micro-benchmark of the processor, for the roofline of profiles.
-#include <immintrin.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -9,65 +7,14 @@
 #include "error.hpp"
 #include "execution/alloc.hpp"
 #include "execution/run.hpp"
+#include "machine/vectors.hpp"
 #include "program/capi.hpp"
 
 namespace numc {
 namespace {
 
 constexpr int kRounds = 5;            // of which the fastest counts: another process may disturb some
-constexpr int64_t kSteps = 100'000;   // of every accumulator in a round
-constexpr int kSums = 12;             // independent accumulators, more than an FMA takes cycles times units
 constexpr size_t kBytes = 128 << 20;  // read, or copied, in a round by all threads: more than most caches hold
-
-// Each of these computes kSteps multiply-adds in every lane of kSums vectors, and returns how many these are.
-__attribute__((target("avx512f"))) int64_t compute512(float *out) {
-  __m512 sums[kSums], factor = _mm512_set1_ps(*out);
-#pragma GCC unroll 12
-  for (int i = 0; i < kSums; ++i) sums[i] = _mm512_set1_ps(static_cast<float>(i));
-  for (int64_t step = 0; step < kSteps; ++step) {
-#pragma GCC unroll 12
-    for (int i = 0; i < kSums; ++i) sums[i] = _mm512_fmadd_ps(sums[i], factor, factor);
-  }
-#pragma GCC unroll 12
-  for (int i = 1; i < kSums; ++i) sums[0] = _mm512_add_ps(sums[0], sums[i]);
-  *out = _mm512_cvtss_f32(sums[0]);
-  return kSteps * kSums * 16;
-}
-
-__attribute__((target("avx2,fma"))) int64_t compute256(float *out) {
-  __m256 sums[kSums], factor = _mm256_set1_ps(*out);
-#pragma GCC unroll 12
-  for (int i = 0; i < kSums; ++i) sums[i] = _mm256_set1_ps(static_cast<float>(i));
-  for (int64_t step = 0; step < kSteps; ++step) {
-#pragma GCC unroll 12
-    for (int i = 0; i < kSums; ++i) sums[i] = _mm256_fmadd_ps(sums[i], factor, factor);
-  }
-#pragma GCC unroll 12
-  for (int i = 1; i < kSums; ++i) sums[0] = _mm256_add_ps(sums[0], sums[i]);
-  *out = _mm256_cvtss_f32(sums[0]);
-  return kSteps * kSums * 8;
-}
-
-// Without FMA instructions: a product and a sum.
-int64_t compute128(float *out) {
-  __m128 sums[kSums], factor = _mm_set1_ps(*out);
-#pragma GCC unroll 12
-  for (int i = 0; i < kSums; ++i) sums[i] = _mm_set1_ps(static_cast<float>(i));
-  for (int64_t step = 0; step < kSteps; ++step) {
-#pragma GCC unroll 12
-    for (int i = 0; i < kSums; ++i) sums[i] = _mm_add_ps(_mm_mul_ps(sums[i], factor), factor);
-  }
-#pragma GCC unroll 12
-  for (int i = 1; i < kSums; ++i) sums[0] = _mm_add_ps(sums[0], sums[i]);
-  *out = _mm_cvtss_f32(sums[0]);
-  return kSteps * kSums * 4;
-}
-
-int64_t compute(float *out) {
-  if (__builtin_cpu_supports("avx512f")) return compute512(out);
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return compute256(out);
-  return compute128(out);
-}
 
 uint64_t sum(const uint64_t *data, size_t count) {
   uint64_t sums[8] = {};
@@ -91,7 +38,7 @@ void task(void *context, int64_t begin, int64_t end) {
     uint64_t *const from = bench.from + static_cast<size_t>(n) * words;
     volatile uint64_t kept;
     float factor = 0.5f;
-    if (bench.what == Bench::kCompute) kept = static_cast<uint64_t>(compute(&factor)) + (factor > 1e9f);
+    if (bench.what == Bench::kCompute) kept = static_cast<uint64_t>(machine::multiply_adds(&factor)) + (factor > 1e9f);
     if (bench.what == Bench::kRead) kept = sum(from, words);
     if (bench.what == Bench::kCopy) std::memcpy(bench.to + static_cast<size_t>(n) * words, from, words * 8);
     (void)kept;
@@ -115,7 +62,7 @@ double fastest(Bench &bench, decltype(Bench::what) what) {
 void measure(void **args) {
   Bench &bench = *static_cast<Bench *>(args[0]);
   float factor = 0.5f;
-  const int64_t fmas = compute(&factor);
+  const int64_t fmas = machine::multiply_adds(&factor);
   bench.flops = 2.0 * static_cast<double>(fmas * bench.threads) / fastest(bench, Bench::kCompute);
   const double read = kBytes / fastest(bench, Bench::kRead), copied = 2.0 * kBytes / fastest(bench, Bench::kCopy);
   bench.bytes = std::max(read, copied);

@@ -1,6 +1,5 @@
 #include "execution/pool.hpp"
 
-#include <immintrin.h>
 #include <sched.h>
 #include <signal.h>
 
@@ -10,6 +9,7 @@
 #include "execution/alloc.hpp"
 #include "execution/profile.hpp"
 #include "execution/run.hpp"
+#include "machine/environment.hpp"
 
 namespace numc {
 
@@ -61,9 +61,9 @@ void work(Job &job, int own, Slot *slot) {
 void help(Slot &slot, int number) {
   Job &job = *slot.job;
   current_run = job.run;
-  _mm_setcsr(job.mxcsr);
+  machine::set_environment(job.environment);
   work(job, number % job.ranges, &slot);
-  job.flags.fetch_or(_mm_getcsr() & 0x3f, std::memory_order_relaxed);
+  job.flags.fetch_or(machine::environment() & machine::kFlags, std::memory_order_relaxed);
 }
 
 }  // namespace
@@ -167,15 +167,15 @@ void Pool::serve(int number) {
     const uint64_t seen = published.load(std::memory_order_acquire);
     Slot *const slot = join(nullptr);
     if (slot == nullptr) {
-      for (int spin = 0; spin < kSpins && published.load(std::memory_order_relaxed) == seen; ++spin) _mm_pause();
+      for (int spin = 0; spin < kSpins && published.load(std::memory_order_relaxed) == seen; ++spin) machine::pause();
       if (published.load(std::memory_order_relaxed) == seen) sleep(seen);
       continue;
     }
     Run *const run = slot->job->run;
     numc_profile *const profile = run != nullptr ? run->profile : nullptr;
-    const int64_t begin = profile != nullptr ? ticks() : 0;
+    const int64_t begin = profile != nullptr ? machine::ticks() : 0;
     help(*slot, number);
-    if (profile != nullptr) profile->helped(number, begin, ticks());
+    if (profile != nullptr) profile->helped(number, begin, machine::ticks());
     current_run = nullptr;
     leave(*slot);
   }
@@ -198,17 +198,17 @@ void Pool::wait(Job &job, Slot &slot) {
       Slot *const inner = join(&job);
       seen = inner == nullptr ? now : 0;
       if (inner != nullptr) {
-        const uint32_t mxcsr = _mm_getcsr();
+        const uint32_t outside = machine::environment();
         ++parallel_depth;
         help(*inner, 1);
         --parallel_depth;
-        _mm_setcsr(mxcsr);
+        machine::set_environment(outside);
         inner->leave();
         continue;
       }
     }
     if (spin < kSpins)
-      _mm_pause();
+      machine::pause();
     else
       std::this_thread::yield();
   }
@@ -221,10 +221,10 @@ void Pool::run(Job &job) {
   --parallel_depth;
   if (slot == nullptr) return;
   numc_profile *const profile = job.run != nullptr ? job.run->profile : nullptr;
-  const int64_t done = profile != nullptr ? ticks() : 0;
+  const int64_t done = profile != nullptr ? machine::ticks() : 0;
   wait(job, *slot);
   used.fetch_and(~(uint64_t{1} << (slot - slots)), std::memory_order_release);
-  if (profile != nullptr) profile->waited(ticks() - done);
+  if (profile != nullptr) profile->waited(machine::ticks() - done);
 }
 
 namespace {

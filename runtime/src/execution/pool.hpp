@@ -34,7 +34,7 @@ struct Job {
   int max_helpers;
   int ranges;
   Run *run;
-  uint32_t mxcsr;           // the caller's floating-point environment, in which workers compute
+  uint32_t environment;     // the caller's floating-point environment, in which workers compute
   bool has_chains = false;  // its tasks may have jobs of their own
   Job *outer = nullptr;     // the job in whose chain this one began, or null
   std::atomic<int32_t> failure{0};  // the first code given to numc_fail

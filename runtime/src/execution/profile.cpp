@@ -4,6 +4,7 @@
 #include <new>
 
 #include "execution/run.hpp"
+#include "machine/environment.hpp"
 
 namespace numc {
 
@@ -33,7 +34,7 @@ void numc_profile::begin(int threads) {
   first_ = spans_.size();
   lost_ = false;
   nanoseconds_ = now();
-  ticks_ = ticks();
+  ticks_ = machine::ticks();
   open_ = {};
   open_.begin = ticks_, open_.part = -1;
   numc_span run{};
@@ -61,7 +62,7 @@ void numc_profile::end() {
 }
 
 void numc_profile::enter(int32_t part, int64_t bytes) {
-  open_.end = ticks();
+  open_.end = machine::ticks();
   keep(open_);
   const int64_t begin = open_.end;
   open_ = {};

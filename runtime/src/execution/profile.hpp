@@ -1,8 +1,6 @@
 // What a run spends its time on: the spans of numc_profile in numc.h.
 #pragma once
 
-#include <x86intrin.h>
-
 #include <atomic>
 #include <cstdint>
 #include <vector>
@@ -14,9 +12,6 @@ namespace numc {
 
 // How many runs are profiled now. While it is 0, the calls of generated code return at once.
 extern std::atomic<int> profiled_runs;
-
-// The processor's clock. It takes 10 ns to read, less than half of what the system's clock takes.
-inline int64_t ticks() { return static_cast<int64_t>(__rdtsc()); }
 
 }  // namespace numc
 

@@ -1,7 +1,7 @@
 // A chain of contractions and loops that is computed by rows: every step of it computes some rows before any step
 // computes the next ones, so that what lies between two steps stays in the cache of a core, and only as much of it
 // exists as those rows. Generated code calls numc_rows_begin, then the functions of the steps, which are noted down
-// instead of being run, then numc_rows_end, which runs them (passes/plan/by_rows.py).
+// instead of being run, then numc_rows_end, which runs them (passes/rows/by_rows.py).
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,5 @@
 #include "execution/run.hpp"
 
-#include <immintrin.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 
 #include "error.hpp"
 #include "execution/alloc.hpp"
+#include "machine/environment.hpp"
 
 namespace numc {
 
@@ -22,7 +22,7 @@ int32_t call_protected(void (*function)(void **), void **args, Run &run) {
   // An observer may start a run inside of another one: the state of the outer run is restored at the end.
   Run *const outer_run = current_run;
   const int outer_depth = parallel_depth;
-  const uint32_t mxcsr = _mm_getcsr();
+  const uint32_t outside = machine::environment();
   if (checking()) catch_faults();
   Escape escape;
   escape.outer = current_escape;
@@ -30,10 +30,10 @@ int32_t call_protected(void (*function)(void **), void **args, Run &run) {
   current_run = &run;
   parallel_depth = 0;
   if (setjmp(escape.buffer) == 0) {
-    _mm_setcsr(kDefaultMxcsr);
+    machine::set_environment(machine::kDefault);
     function(args);
   }
-  _mm_setcsr(mxcsr);
+  machine::set_environment(outside);
   move_small(escape.small, run.small);
   current_escape = escape.outer;
   current_run = outer_run;
@@ -81,13 +81,13 @@ int threads_of(Run &run) {
 namespace {
 
 // Counted when the library is loaded: what a function counts at its first call, a fork may leave half done.
-const double machine = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+const double all_memory = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
 
 }  // namespace
 
 uint64_t resolve_memory() {
   const char *text = std::getenv("NUMC_MEMORY");
-  if (text == nullptr || *text == '\0') return static_cast<uint64_t>(machine);
+  if (text == nullptr || *text == '\0') return static_cast<uint64_t>(all_memory);
   char *end = nullptr;
   const double value = std::strtod(text, &end);
   if (*end != '\0' || !(value > 0) || value > 1 << 20)

@@ -92,6 +92,4 @@ int64_t parallel_threads();
 // numc_parallel on at most so many threads.
 void parallel(void (*task)(void *, int64_t, int64_t), void *context, int64_t n, int64_t id, int64_t threads);
 
-constexpr uint32_t kDefaultMxcsr = 0x1f80;
-
 }  // namespace numc

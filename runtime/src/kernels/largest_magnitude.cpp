@@ -1,10 +1,9 @@
 // numc_largest: the largest magnitude of a tensor, which gives block floating point and integer formats their scale.
-#include <immintrin.h>
-
 #include <atomic>
 
 #include "numc.h"
 #include "execution/run.hpp"
+#include "machine/vectors.hpp"
 
 namespace {
 
@@ -36,30 +35,25 @@ int32_t strided(const float *x, int64_t stride, int64_t count, bool finite) {
   return most;
 }
 
-__attribute__((target("avx2"))) int32_t adjacent(const float *x, int64_t count, bool finite) {
-  const __m256i mask = _mm256_set1_epi32(0x7fffffff), limit = _mm256_set1_epi32(finite ? kInfinity : 0x7fffffff);
-  __m256i most[4] = {};
-  int64_t i = 0;
-  for (; i + 32 <= count; i += 32)
-    for (int n = 0; n < 4; ++n) {
-      __m256i m = _mm256_and_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(x + i + 8 * n)), mask);
-      // For numbers that need not be finite, the limit excludes only the NaN with the largest encoding; any other NaN
-      // gives the same scale.
-      m = _mm256_and_si256(m, _mm256_cmpgt_epi32(limit, m));
-      most[n] = _mm256_max_epi32(most[n], m);
+// For numbers that need not be finite, the limit excludes only the NaN with the largest encoding; any other NaN gives the
+// same scale.
+int32_t adjacent(const float *x, int64_t count, bool finite) {
+  return numc::machine::vectorised([&]() NUMC_INLINED {
+    const int32_t limit = finite ? kInfinity : 0x7fffffff;
+    int32_t most = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      int32_t bits;
+      __builtin_memcpy(&bits, x + i, 4);
+      bits &= 0x7fffffff;
+      bits = bits < limit ? bits : 0;
+      most = most > bits ? most : bits;
     }
-  most[0] = _mm256_max_epi32(_mm256_max_epi32(most[0], most[1]), _mm256_max_epi32(most[2], most[3]));
-  alignas(32) int32_t lanes[8];
-  _mm256_store_si256(reinterpret_cast<__m256i *>(lanes), most[0]);
-  int32_t result = strided(x + i, 1, count - i, finite);
-  for (const int32_t lane : lanes)
-    if (lane > result) result = lane;
-  return result;
+    return most;
+  });
 }
 
 void search(void *context, int64_t begin, int64_t end) {
   Scan &scan = *static_cast<Scan *>(context);
-  static const bool wide = __builtin_cpu_supports("avx2");
   int32_t most = 0;
   for (int64_t task = begin; task < end; ++task) {
     const float *x = scan.data;
@@ -72,7 +66,7 @@ void search(void *context, int64_t begin, int64_t end) {
     const int64_t count = scan.length - start < kPiece ? scan.length - start : kPiece;
     x += start * scan.stride;
     const int32_t found =
-        scan.stride == 1 && wide ? adjacent(x, count, scan.finite) : strided(x, scan.stride, count, scan.finite);
+        scan.stride == 1 ? adjacent(x, count, scan.finite) : strided(x, scan.stride, count, scan.finite);
     if (found > most) most = found;
   }
   int32_t before = scan.largest.load(std::memory_order_relaxed);

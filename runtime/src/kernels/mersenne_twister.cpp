@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "machine/vectors.hpp"
 #include "numc.h"
 
 namespace {
@@ -23,20 +24,18 @@ struct Draws {
   uint32_t outputs[kWords + 1];  // behind the last one of the words before
 };
 
-#define INLINE inline __attribute__((always_inline))
-
-INLINE uint32_t twisted(uint32_t u, uint32_t v) {
+NUMC_INLINE uint32_t twisted(uint32_t u, uint32_t v) {
   return (((u & 0x80000000u) | (v & 0x7fffffffu)) >> 1) ^ (-(v & 1u) & 0x9908b0dfu);
 }
 
-INLINE void twist(uint32_t *words) {
+NUMC_INLINE void twist(uint32_t *words) {
   for (int i = 0; i < kWords - kMiddle; ++i) words[i] = words[i + kMiddle] ^ twisted(words[i], words[i + 1]);
   for (int i = kWords - kMiddle; i < kWords - 1; ++i)
     words[i] = words[i + kMiddle - kWords] ^ twisted(words[i], words[i + 1]);
   words[kWords - 1] = words[kMiddle - 1] ^ twisted(words[kWords - 1], words[0]);
 }
 
-INLINE void temper(const uint32_t *words, uint32_t *outputs) {
+NUMC_INLINE void temper(const uint32_t *words, uint32_t *outputs) {
   for (int i = 0; i < kWords; ++i) {
     uint32_t y = words[i];
     y ^= y >> 11;
@@ -47,7 +46,7 @@ INLINE void temper(const uint32_t *words, uint32_t *outputs) {
 }
 
 template <typename T>
-INLINE void compare(const uint32_t *outputs, int64_t limit, T *out, int64_t n) {
+NUMC_INLINE void compare(const uint32_t *outputs, int64_t limit, T *out, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     int64_t pair;
     std::memcpy(&pair, outputs + 2 * i, 8);
@@ -58,7 +57,7 @@ INLINE void compare(const uint32_t *outputs, int64_t limit, T *out, int64_t n) {
 
 // Draws `n` elements; `next` is the place of the next output among those of `draws.words`. Returns that behind the last.
 template <typename T>
-INLINE int64_t draw(Draws &draws, int64_t next, int64_t limit, T *out, int64_t n) {
+NUMC_INLINE int64_t draw(Draws &draws, int64_t next, int64_t limit, T *out, int64_t n) {
   uint32_t *const outputs = draws.outputs + 1;
   temper(draws.words, outputs);
   while (n > 0) {
@@ -77,23 +76,8 @@ INLINE int64_t draw(Draws &draws, int64_t next, int64_t limit, T *out, int64_t n
 }
 
 template <typename T>
-__attribute__((target("avx512f,avx512vl,avx512dq"))) int64_t draw512(Draws &draws, int64_t next, int64_t limit, T *out,
-                                                                    int64_t n) {
-  return draw(draws, next, limit, out, n);
-}
-
-template <typename T>
-__attribute__((target("avx2"))) int64_t draw256(Draws &draws, int64_t next, int64_t limit, T *out, int64_t n) {
-  return draw(draws, next, limit, out, n);
-}
-
-template <typename T>
 int64_t draw_fast(Draws &draws, int64_t next, int64_t limit, T *out, int64_t n) {
-  static const bool has512 = __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  static const bool has256 = __builtin_cpu_supports("avx2");
-  return has512   ? draw512(draws, next, limit, out, n)
-         : has256 ? draw256(draws, next, limit, out, n)
-                  : draw(draws, next, limit, out, n);
+  return numc::machine::vectorised([&]() NUMC_INLINED { return draw(draws, next, limit, out, n); });
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// numc_stream: the random streams of stochastic rounding, which arithmetic/reference/random.py defines.
+// numc_stream: the random streams of stochastic rounding, which numerics/reference/random.py defines.
 // Generated code asks for a stream once for every execution of an operation, and computes the random bits from it.
 #include <new>
 

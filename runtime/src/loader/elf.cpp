@@ -5,45 +5,20 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <limits>
 #include <map>
 #include <set>
 #include <vector>
 
 #include "loader/relocatable.hpp"
+#include "machine/relocations.hpp"
 
 namespace numc {
 namespace {
-
-constexpr size_t kStubSize = 16;  // jmp *2(%rip); two bytes of padding; the address to jump to
-
-#ifndef R_X86_64_REX2_GOTPCRELX
-constexpr uint32_t R_X86_64_REX2_GOTPCRELX = 43;
-#endif
 
 uint64_t align_up(uint64_t value, uint64_t alignment) { return (value + alignment - 1) & ~(alignment - 1); }
 
 // Sections are grouped in the image, in this order, by how their pages are protected after relocation.
 enum Group { kCode, kReadOnly, kData, kZero, kGroups };
-
-bool needs_got(uint32_t type) {
-  switch (type) {
-    case R_X86_64_GOT32:
-    case R_X86_64_GOT64:
-    case R_X86_64_GOTPCREL:
-    case R_X86_64_GOTPCRELX:
-    case R_X86_64_REX_GOTPCRELX:
-    case R_X86_64_REX2_GOTPCRELX:
-    case R_X86_64_GOTPCREL64:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool needs_stub(uint32_t type) {
-  return type == R_X86_64_PC32 || type == R_X86_64_PLT32 || type == R_X86_64_PLTOFF64;
-}
 
 }  // namespace
 
@@ -76,9 +51,9 @@ class Loader {
       if (section.sh_type != SHT_RELA) continue;
       unit.for_each_relocation(section, [this](const Elf64_Rela &, Symbol &symbol, uint32_t type) {
         symbol.used = true;
-        symbol.got |= needs_got(type);
-        symbol.stub |= needs_stub(type) && symbol.elf.st_shndx == SHN_UNDEF;
-        low_ |= type == R_X86_64_32 || type == R_X86_64_32S;
+        symbol.got |= machine::needs_got(type);
+        symbol.stub |= machine::needs_stub(type) && symbol.elf.st_shndx == SHN_UNDEF;
+        low_ |= machine::needs_low(type);
       });
     }
   }
@@ -145,7 +120,7 @@ class Loader {
       for (auto &unit : units_) place_sections(unit, group);
       if (group == kCode)
         for_each_symbol([this](Symbol &symbol) {
-          if (symbol.stub) symbol.stub_offset = place(kStubSize, kStubSize);
+          if (symbol.stub) symbol.stub_offset = place(machine::kStubSize, machine::kStubSize);
         });
       if (group == kReadOnly) {
         got_ = place(0, 8);
@@ -163,7 +138,7 @@ class Loader {
         });
     }
     const uint64_t total = align_up(cursor_ + 1, page);
-    int flags = MAP_PRIVATE | MAP_ANONYMOUS | (low_ ? MAP_32BIT : 0);
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | (low_ ? machine::kLowMemory : 0);
     void *memory = mmap(nullptr, total, PROT_READ | PROT_WRITE, flags, -1, 0);
     if (memory == MAP_FAILED) bad_object("no memory for " + std::to_string(total) + " bytes of code");
     object_.base_ = base_ = static_cast<uint8_t *>(memory);
@@ -219,12 +194,7 @@ class Loader {
   // Called when every definition has its address: fills in the symbol's stub and its slot in the GOT.
   void link(Symbol &symbol) {
     if (symbol.definition != nullptr) symbol.address = symbol.definition->address;
-    if (symbol.stub) {
-      uint8_t *stub = base_ + symbol.stub_offset;
-      const uint8_t jump[8] = {0xff, 0x25, 2, 0, 0, 0, 0xcc, 0xcc};  // jmp *2(%rip)
-      std::memcpy(stub, jump, sizeof jump);
-      std::memcpy(stub + 8, &symbol.address, 8);
-    }
+    if (symbol.stub) machine::write_stub(base_ + symbol.stub_offset, symbol.address);
     if (symbol.got) std::memcpy(base_ + symbol.got_offset, &symbol.address, 8);
   }
 
@@ -242,40 +212,17 @@ class Loader {
       if (target.sh_type == SHT_NOBITS) bad_object("relocation in a section without contents");
       if (symbol.unusable) bad_object("loaded code refers to " + symbol.name + ", which is not loaded");
       const auto base = reinterpret_cast<uint64_t>(base_);
-      const uint64_t s = symbol.address, a = static_cast<uint64_t>(entry.r_addend);
-      const uint64_t got = base + got_, g = base + symbol.got_offset;
+      const uint64_t got = base + got_, g = base + symbol.got_offset, s = symbol.address;
       // A 32-bit displacement cannot reach an external function that is further than 2 GiB away: it goes to the stub.
       const uint64_t near = symbol.stub ? base + symbol.stub_offset : s;
       const uint64_t at = entry.r_offset, p = base + unit.offsets[rela.sh_info] + at;
-      uint64_t value = 0;
-      enum { kWord64, kSigned32, kUnsigned32 } width = kSigned32;
-      switch (type) {
-        case R_X86_64_NONE: return;
-        case R_X86_64_64: value = s + a; width = kWord64; break;
-        case R_X86_64_PC64: value = s + a - p; width = kWord64; break;
-        case R_X86_64_GOTOFF64: value = s + a - got; width = kWord64; break;
-        case R_X86_64_GOTPC64: value = got + a - p; width = kWord64; break;
-        case R_X86_64_GOT64: value = g - got + a; width = kWord64; break;
-        case R_X86_64_GOTPCREL64: value = g + a - p; width = kWord64; break;
-        case R_X86_64_PLTOFF64: value = near + a - got; width = kWord64; break;
-        case R_X86_64_32: value = s + a; width = kUnsigned32; break;
-        case R_X86_64_32S: value = s + a; break;
-        case R_X86_64_PC32:
-        case R_X86_64_PLT32: value = near + a - p; break;
-        case R_X86_64_GOTPC32: value = got + a - p; break;
-        case R_X86_64_GOT32: value = g - got + a; break;
-        case R_X86_64_GOTPCREL:
-        case R_X86_64_GOTPCRELX:
-        case R_X86_64_REX_GOTPCRELX:
-        case R_X86_64_REX2_GOTPCRELX: value = g + a - p; break;
-        default: bad_object("relocation type " + std::to_string(type) + " is not supported");
-      }
-      if (!inside(at, width == kWord64 ? 8 : 4, target.sh_size)) bad_object("relocation outside its section");
-      const auto signed_value = static_cast<int64_t>(value);
-      if ((width == kSigned32 && signed_value != static_cast<int32_t>(signed_value)) ||
-          (width == kUnsigned32 && value > std::numeric_limits<uint32_t>::max()))
+      const auto patch = machine::patch_of(type, {s, static_cast<uint64_t>(entry.r_addend), p, got, g, near});
+      if (!patch.known) bad_object("relocation type " + std::to_string(type) + " is not supported");
+      if (patch.bytes == 0) return;
+      if (!inside(at, patch.bytes, target.sh_size)) bad_object("relocation outside its section");
+      if (!patch.fits)
         bad_object("relocation of type " + std::to_string(type) + " against '" + symbol.name + "' is out of range");
-      std::memcpy(base_ + unit.offsets[rela.sh_info] + at, &value, width == kWord64 ? 8 : 4);
+      std::memcpy(base_ + unit.offsets[rela.sh_info] + at, &patch.value, patch.bytes);
     });
   }
 

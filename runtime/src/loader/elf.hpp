@@ -1,4 +1,4 @@
-// Loads relocatable x86-64 ELF objects from memory into one executable image: places their sections, resolves their
+// Loads relocatable ELF objects from memory into one executable image: places their sections, resolves their
 // symbols and relocates their code, as a linker and `dlopen` would do from files.
 #pragma once
 

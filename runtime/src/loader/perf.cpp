@@ -17,6 +17,7 @@
 
 #include "error.hpp"
 #include "execution/mutex.hpp"
+#include "machine/relocations.hpp"
 
 namespace numc {
 namespace {
@@ -115,7 +116,7 @@ struct Dump {
       file = open_file(path, O_RDWR | O_TRUNC);
       std::string header;
       const auto process = static_cast<uint32_t>(pid);
-      append(header, DumpHeader{kMagic, kVersion, sizeof(DumpHeader), EM_X86_64, 0, process, now(), 0});
+      append(header, DumpHeader{kMagic, kVersion, sizeof(DumpHeader), machine::kElfMachine, 0, process, now(), 0});
       write_all(file, header, path);
       // perf finds the file by this mapping in what it records; nobody reads or runs it.
       const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));

@@ -3,6 +3,7 @@
 #include <ar.h>
 
 #include "error.hpp"
+#include "machine/relocations.hpp"
 
 namespace numc {
 
@@ -41,8 +42,8 @@ void read_headers(Relocatable &object) {
     bad_object("not an ELF file");
   const auto header = object.read<Elf64_Ehdr>(0);
   if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
-      header.e_machine != EM_X86_64)
-    bad_object("not for x86-64 (machine " + std::to_string(header.e_machine) + ")");
+      header.e_machine != machine::kElfMachine)
+    bad_object(std::string("not for ") + machine::kName + " (machine " + std::to_string(header.e_machine) + ")");
   if (header.e_type != ET_REL) bad_object("not a relocatable object (type " + std::to_string(header.e_type) + ")");
   if (header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shnum == 0) bad_object("no section table");
   if (!inside(header.e_shoff, uint64_t{header.e_shnum} * sizeof(Elf64_Shdr), object.size))

@@ -1,4 +1,4 @@
-// Reads relocatable x86-64 ELF objects (ET_REL) from memory: their sections and symbols. Everything that the loader
+// Reads relocatable ELF objects (ET_REL) from memory: their sections and symbols. Everything that the loader
 // relies on later is checked here.
 #pragma once
 

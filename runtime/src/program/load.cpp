@@ -15,6 +15,7 @@
 
 #include "error.hpp"
 #include "execution/check.hpp"
+#include "machine/processor.hpp"
 #include "program/capi.hpp"
 #include "program/program.hpp"
 
@@ -100,9 +101,8 @@ void check_features(const Abi &abi) {
   std::string missing;
   for (int bit = 0; bit < 64; ++bit) {
     if (((abi.features >> bit) & 1) == 0) continue;
+    if (machine::may_use(bit)) continue;
     const char *name = numc_feature_name(bit);
-    const bool amx = name != nullptr && std::strncmp(name, "amx", 3) == 0;
-    if (((numc_cpu_features() >> bit) & 1) != 0 && (!amx || numc_request_amx())) continue;
     missing += (missing.empty() ? "" : ", ") +
                (name != nullptr ? std::string(name) : "feature " + std::to_string(bit) + " (unknown to this runtime)");
   }

@@ -15,7 +15,7 @@
 namespace numc {
 namespace {
 
-constexpr uint64_t kMostElements = uint64_t{1} << 42;  // MOST of passes/explicit/size_limits.py
+constexpr uint64_t kMostElements = uint64_t{1} << 42;  // MOST of passes/imported/size_limits.py
 
 // A dtype and a shape as text: float32[?,64].
 std::string shape_text(int32_t dtype, const int64_t *dims, size_t rank) {

@@ -1,13 +1,12 @@
 #include "program/storage.hpp"
 
-#include <xmmintrin.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <vector>
 
 #include "execution/run.hpp"
+#include "machine/environment.hpp"
 
 namespace numc {
 namespace {
@@ -82,7 +81,7 @@ class Fields {
 constexpr uint32_t kInf = 0x7f800000, kNan = 0x7fc00000;
 
 // Decodes one code of a floating-point format to the bits of a float32, as Format.decode in
-// arithmetic/formats.py does.
+// numerics/formats.py does.
 class Decoder {
  public:
   explicit Decoder(const Storage &s)
@@ -136,7 +135,7 @@ int32_t two_s_complement(uint32_t code, int width) {
   return static_cast<int32_t>(code) - static_cast<int32_t>(code >> (width - 1) << width);
 }
 
-constexpr int kChunk = 2, kScaleBits = 8, kScaleBias = 127;  // as in arithmetic/groups.py
+constexpr int kChunk = 2, kScaleBits = 8, kScaleBias = 127;  // as in numerics/groups.py
 
 int chunks(const Storage &s) { return (s.significand_bits + kChunk - 1) / kChunk; }
 
@@ -335,16 +334,6 @@ void place_words(const Storage &s, const Panels &p, const uint32_t *words, const
   }
 }
 
-// While it lives, this thread has the default floating-point environment: sums of parts may be subnormal.
-class Environment {
- public:
-  Environment() : saved_(_mm_getcsr()) { _mm_setcsr(kDefaultMxcsr); }
-  ~Environment() { _mm_setcsr(saved_); }
-
- private:
-  unsigned saved_;
-};
-
 }  // namespace
 
 const char *Storage::check() {
@@ -375,7 +364,7 @@ const char *Storage::check() {
 }
 
 void expand(const Storage &s, const uint8_t *stored, float *out) {
-  const Environment environment;
+  const machine::DefaultEnvironment environment;  // sums of parts may be subnormal
   const uint64_t tail = uint64_t{s.tail} * 4;
   const Fields fields(stored, s.stored_bytes - tail);
   const Decoder decode(s);

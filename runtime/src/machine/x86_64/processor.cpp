@@ -1,9 +1,10 @@
-// The features of the processor, and the floating-point control register (MXCSR) of the calling thread.
+// x86-64: the features of the processor, and what generated code asks of the control register (MXCSR).
 #include <cpuid.h>
-#include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "machine/environment.hpp"
+#include "machine/processor.hpp"
 #include "numc.h"
 
 namespace {
@@ -57,7 +58,14 @@ uint64_t detect() {
 
 }  // namespace
 
+bool numc::machine::may_use(int bit) {
+  const bool there = ((numc_cpu_features() >> bit) & 1) != 0;
+  return there && (kFeatures[bit].state != 3 || numc_request_amx());
+}
+
 extern "C" {
+
+using namespace numc::machine;
 
 uint64_t numc_cpu_features(void) {
   static const uint64_t features = detect();
@@ -79,27 +87,26 @@ int32_t numc_request_amx(void) {
 }
 
 uint32_t numc_ftz_begin(void) {
-  const uint32_t saved = _mm_getcsr();
-  _mm_setcsr(saved | 0x8040);  // FTZ | DAZ
+  const uint32_t saved = environment();
+  set_environment(saved | 0x8040);  // FTZ | DAZ
   return saved;
 }
 
 // Restores the control bits. Exception flags that were raised since numc_ftz_begin stay raised.
-void numc_ftz_end(uint32_t saved) { _mm_setcsr((saved & ~0x3fu) | (_mm_getcsr() & 0x3f)); }
+void numc_ftz_end(uint32_t saved) { set_environment((saved & ~kFlags) | (environment() & kFlags)); }
 
 // Between the two calls the flags tell whether a result overflowed, or was tiny and inexact. No exception traps
 // meanwhile, whatever the process has asked for. Flags that were raised before stay raised.
 uint32_t numc_exceptions_begin(void) {
-  constexpr uint32_t kFlags = 0x3f, kMasks = 0x1f80;
-  const uint32_t saved = _mm_getcsr();
-  _mm_setcsr((saved & ~kFlags) | kMasks);
+  const uint32_t saved = environment();
+  set_environment((saved & ~kFlags) | kDefault);
   return saved;
 }
 
 int32_t numc_exceptions_end(uint32_t saved) {
-  constexpr uint32_t kFlags = 0x3f, kOverflow = 0x08, kUnderflow = 0x10;
-  const uint32_t raised = _mm_getcsr() & kFlags;
-  _mm_setcsr(saved | raised);
+  constexpr uint32_t kOverflow = 0x08, kUnderflow = 0x10;
+  const uint32_t raised = environment() & kFlags;
+  set_environment(saved | raised);
   return (raised & (kOverflow | kUnderflow)) != 0;
 }
 }
