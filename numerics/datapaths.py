@@ -1,41 +1,169 @@
-"""The datapaths that an operator can name, and what each admits. reference/ defines what they compute."""
+"""Datapaths: what an operator does with the products of a reduction, and in which order it takes them.
+
+reference/ defines what they compute. A datapath is a line of `ALL_DATAPATHS`; one with parameters is a frozen value
+`Datapath`, which operators, their texts, policies and the IR carry.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
+
+from numc.support.errors import NumcError, did_you_mean, quoted, shortened
+
+MAX_CHUNK = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class Admits:
-    """What a datapath can be used with.
+class Steps:
+    """One product after the other, in ascending order; one that is a zero changes no accumulator, except a -0."""
 
+
+@dataclass(frozen=True)
+class Blocks:
+    """`length` products together, counted from the first one of the reduction: the place of a product matters."""
+
+    length: int
+
+
+@dataclass(frozen=True)
+class Own:
+    """An order of its own, as that of an instruction or of sums of groups: a reduction is computed as it stands."""
+
+
+Order = Steps | Blocks | Own
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A whole number that is written behind the name of a datapath. default: its value where none is written."""
+
+    least: int
+    most: int
+    about: str
+    default: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Admits:
+    """What a datapath is, and what it can be used with.
+
+    order: that in which it takes products; of blocks, the parameter `l` is the length.
+    sums: what its additions are, in a word. parameters: what is written behind its name, in this order.
     only: the formats of A, B and the accumulator, if it is an instruction with fixed ones.
     groups: whether it exists for operands with groups alone.
     internal: whether no text can name it, because numc has to know that the operands are what it is for.
     """
 
+    order: type[Order]
+    sums: str
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
     only: tuple[str, str, str] | None = None
     groups: bool = False
     internal: bool = False
 
+    def syntax(self, name: str) -> str:
+        """How its name is written, with the parameters that have no default."""
+        needed = [f"{key}=..." for key, each in self.parameters.items() if each.default is None]
+        return f"{name}({','.join(needed)})" if needed else name
+
+
+@dataclass(frozen=True)
+class Datapath:
+    """A datapath with its parameters; ``str`` gives its text without the chunks, which operators write apart.
+
+    parameters: names and values; those that have a default may be left out, and are there afterwards.
+    chunk: a reduction adds the sum of that many steps, from +0, to a binary32 total that is rounded to the accumulator
+    at its end (FMAC-8 of Popescu et al.); None accumulates throughout.
+    keeps_total: the total is not rounded at its end.
+    Raises NumcError for a name or a parameter that does not exist, or is not allowed.
+    """
+
+    name: str = "fp32"
+    parameters: tuple[tuple[str, int], ...] = ()
+    chunk: int | None = None
+    keeps_total: bool = False
+
+    def __post_init__(self) -> None:
+        if self.name not in ALL_DATAPATHS:
+            near = did_you_mean(self.name, DATAPATHS)
+            raise NumcError(f"datapath {quoted(self.name)}{near}, allowed are {', '.join(DATAPATHS)}")
+        known, given = self.admits.parameters, dict(self.parameters)
+        for key in given:
+            if key not in known:
+                allowed = f"{did_you_mean(key, known)}, allowed are {', '.join(known)}" if known else ", it takes none"
+                raise NumcError(f"datapath '{self.name}': unknown parameter {quoted(key)}{allowed}")
+        values = tuple((key, given.get(key, each.default)) for key, each in known.items())
+        object.__setattr__(self, "parameters", values)
+        for (key, value), each in zip(values, known.values(), strict=True):
+            if value is None:
+                raise NumcError(f"datapath '{self.name}': parameter {key} is missing, {each.about}: write {key}=...")
+            if not each.least <= value <= each.most:
+                raise NumcError(
+                    f"datapath '{self.name}': {key}={shortened(value)}, write a whole number from {each.least} to "
+                    f"{each.most}, {each.about}"
+                )
+
+    def __getitem__(self, parameter: str) -> int:
+        return dict(self.parameters)[parameter]
+
     @property
-    def stepwise(self) -> bool:
-        """Whether a reduction is one step after the other, of which a step whose product is zero changes nothing."""
-        return self.only is None and not self.groups
+    def admits(self) -> Admits:
+        """What it can be used with."""
+        return ALL_DATAPATHS[self.name]
+
+    @property
+    def within(self) -> Order:
+        """The order of the products of a chunk, or of all where there are no chunks."""
+        order = self.admits.order
+        return Blocks(self["l"]) if order is Blocks else Steps() if order is Steps else Own()
+
+    @property
+    def order(self) -> Order:
+        """The order of the products of a reduction."""
+        return self.within if self.chunk is None else Blocks(self.chunk)
+
+    @property
+    def step(self) -> Datapath:
+        """What one product by itself is for, outside of a reduction: without chunks, and a block of its own."""
+        parameters = self.parameters
+        if self.admits.order is Blocks:
+            parameters = tuple((key, 1 if key == "l" else value) for key, value in parameters)
+        return Datapath(self.name, parameters)
+
+    def __str__(self) -> str:
+        known = self.admits.parameters
+        told = [f"{key}={value}" for key, value in self.parameters if value != known[key].default]
+        return f"{self.name}({','.join(told)})" if told else self.name
 
 
+_LENGTH = Parameter(1, 256, "how many products are added together")
+# The exponent below which no product of two binary32 numbers is.
+_LEAST = -298
+
+_BF16 = ("bf16", "bf16", "fp32")
 ALL_DATAPATHS: Mapping[str, Admits] = MappingProxyType({
-    "fp32": Admits(),
-    "exact": Admits(),
-    "amx_bf16": Admits(only=("bf16", "bf16", "fp32")),
-    "avx512_bf16": Admits(only=("bf16", "bf16", "fp32")),
-    "fmac2": Admits(groups=True),  # FAST's fMAC, which multiplies two magnitude bits by two at a time
+    "fp32": Admits(order=Steps, sums="fp32"),
+    "exact": Admits(order=Steps, sums="exact"),
+    # Matrix units of accelerators: products and accumulator are aligned, cut, added as integers and rounded once.
+    "fused": Admits(
+        order=Blocks,
+        sums="fixed-point",
+        parameters={
+            "l": _LENGTH,
+            "bits": Parameter(0, 42, "the bits that are kept below the largest exponent"),
+            "least": Parameter(_LEAST, 127, "the least exponent that terms are aligned to", _LEAST),
+        },
+    ),
+    "amx_bf16": Admits(order=Own, sums="fp32", only=_BF16),
+    "avx512_bf16": Admits(order=Own, sums="fp32", only=_BF16),
+    # FAST's fMAC, which multiplies two magnitude bits by two at a time
+    "fmac2": Admits(order=Own, sums="exact", groups=True),
     # Sums of products of integers modulo 2^32, in the bits of binary32 numbers: A and B have at most 16 bits with their
     # signs, or 8, and A no sign.
-    "integers": Admits(only=("fp32", "fp32", "fp32"), internal=True),
-    "bytes": Admits(only=("fp32", "fp32", "fp32"), internal=True),
+    "integers": Admits(order=Own, sums="exact", only=("fp32", "fp32", "fp32"), internal=True),
+    "bytes": Admits(order=Own, sums="exact", only=("fp32", "fp32", "fp32"), internal=True),
 })  # fmt: skip
 # Those that a text can name.
 DATAPATHS: Mapping[str, Admits] = MappingProxyType(

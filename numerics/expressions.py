@@ -8,7 +8,7 @@ from dataclasses import replace
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput, UnexpectedToken
 
-from numc.numerics.datapaths import DATAPATHS
+from numc.numerics.datapaths import DATAPATHS, MAX_CHUNK, Datapath
 from numc.numerics.formats import (
     FORMAT_SYNTAX,
     FORMATS,
@@ -22,7 +22,7 @@ from numc.numerics.formats import (
 )
 from numc.numerics.groups import GroupConversion, GroupFormat
 from numc.numerics.kinds import GROUP_FORMATS, GROUP_SYNTAX, KINDS
-from numc.numerics.operators import ALIASES, FMAS, FP32, MAX_CHUNK, Fma, parts_of
+from numc.numerics.operators import ALIASES, FMAS, FP32, Fma, parts_of
 from numc.support.arguments import whole_number
 from numc.support.errors import NumcError, did_you_mean, quoted, shortened
 
@@ -248,8 +248,9 @@ def _size(digits: str, name: str) -> int:
     return whole_number(digits, f"format {quoted(name)}")
 
 
+_PATHS = "|".join(admits.syntax(name) for name, admits in DATAPATHS.items())
 _CALLS = {
-    "fma": f"fma(a=F, b=F, acc=G, products=k, product=F, datapath={'|'.join(DATAPATHS)}, chunk=c, total=fp32)",
+    "fma": f"fma(a=F, b=F, acc=G, products=k, product=F, datapath={_PATHS}, chunk=c, total=fp32)",
     "mac": "mac(F)",
     "macs": "macs(F)",
     "fmac": "fmac(F, chunk=c)",
@@ -265,37 +266,55 @@ def _call(tree: Tree[Token]) -> Fma:
             f"unknown FMA operator {quoted(name + '(...)')}{near}: allowed are {', '.join(_CALLS.values())}"
         )
     given = _arguments(name, tree.children[1:])  # type: ignore[arg-type]
-    datapath = _text(given["datapath"]) if "datapath" in given else "fp32"
-    chunk, keeps_total = _chunk(name, given), _keeps_total(name, given)
+    datapath = _datapath(name, given)
     if name == "fma":
-        return _fma(given, datapath, chunk, keeps_total)
+        return _fma(given, datapath)
     f = _taken(name, given, "a")
     if isinstance(f, GroupConversion):
         raise NumcError(f"{name}({f}): {name} takes a format of single values, write fma(a={f}, acc=fp32)")
     if f.format.parts > 1:
         raise NumcError(f"{name}({f}): {name} takes a format of one part, write fma(a={f}, acc=...)")
     acc = FP32 if name.endswith("s") else f
-    return Fma("", f, f, acc, 1, datapath, f if name.startswith("mac") else None, chunk, keeps_total)
+    return Fma("", f, f, acc, 1, datapath, f if name.startswith("mac") else None)
 
 
-def _chunk(name: str, given: dict[str, Tree[Token] | Token]) -> int | None:
-    if "chunk" not in given:
-        return None
-    text = _text(given["chunk"])
-    if not text.isdecimal() or len(text) > len(str(MAX_CHUNK)):
-        raise NumcError(f"{name}: chunk={shortened(text)}, write a whole number from 1 to {MAX_CHUNK}")
+def _datapath(name: str, given: dict[str, Tree[Token] | Token]) -> Datapath:
+    """The datapath of a call, with its parameters and with chunks."""
+    path, parameters = _path(given["datapath"]) if "datapath" in given else ("fp32", {})
+    chunk = _number(name, "chunk", _text(given["chunk"]), 1, MAX_CHUNK) if "chunk" in given else None
+    if "total" in given and (text := _text(given["total"])) != "fp32":
+        raise NumcError(f"{name}: total={shortened(text)}, a sum of chunks is rounded to acc or kept: write total=fp32")
+    numbers = tuple((key, _number(f"datapath {quoted(path)}", key, text)) for key, text in parameters.items())
+    return Datapath(path, numbers, chunk, keeps_total="total" in given)
+
+
+def _path(node: Tree[Token] | Token) -> tuple[str, dict[str, str]]:
+    """The name of a datapath, and the texts of its parameters."""
+    if not isinstance(node, Tree) or len(node.children) > 1 or not (call := next(node.find_data("call"), None)):
+        return _text(node), {}
+    name, *arguments = call.children
+    given: dict[str, str] = {}
+    for argument in arguments:
+        assert isinstance(argument, Tree)
+        if len(argument.children) != 2:
+            raise NumcError(f"datapath '{name}': {quoted(_text(argument))} has no name, write {name}(l=16,...)")
+        key, value = str(argument.children[0]), _text(argument.children[1])
+        if key in given:
+            raise NumcError(f"datapath '{name}': {quoted(key)} is given twice, keep one of them")
+        given[key] = value
+    return str(name), given
+
+
+def _number(what: str, key: str, text: str, least: int = -MAX_CHUNK, most: int = MAX_CHUNK) -> int:
+    """The whole number that an argument is, of at most ten digits; its range is checked where it is used."""
+    digits = text.removeprefix("-" if least < 0 else "")
+    if not digits.isdecimal() or len(digits) > len(str(MAX_CHUNK)):
+        limits = f" from {least} to {most}" if least > 0 else ""
+        raise NumcError(f"{what}: {key}={shortened(text)}, write a whole number{limits}")
     return int(text)
 
 
-def _keeps_total(name: str, given: dict[str, Tree[Token] | Token]) -> bool:
-    if "total" not in given:
-        return False
-    if (text := _text(given["total"])) != "fp32":
-        raise NumcError(f"{name}: total={shortened(text)}, a sum of chunks is rounded to acc or kept: write total=fp32")
-    return True
-
-
-def _fma(given: dict[str, Tree[Token] | Token], datapath: str, chunk: int | None, keeps_total: bool) -> Fma:
+def _fma(given: dict[str, Tree[Token] | Token], datapath: Datapath) -> Fma:
     a = _taken("fma", given, "a")
     b = _taken("fma", given, "b") if "b" in given else a
     acc = _taken("fma", given, "acc")
@@ -305,9 +324,9 @@ def _fma(given: dict[str, Tree[Token] | Token], datapath: str, chunk: int | None
     if isinstance(product, GroupConversion):
         raise NumcError(f"fma: product={product} has groups, a product is a single value: write product=eXmY")
     products = given.get("products")
-    count = parts_of(a, datapath) * parts_of(b, datapath)
+    count = parts_of(a, datapath.name) * parts_of(b, datapath.name)
     count = count if products is None else whole_number(_text(products), "fma: products")
-    return Fma("", a, b, acc, count, datapath, product, chunk, keeps_total)
+    return Fma("", a, b, acc, count, datapath, product)
 
 
 def _arguments(name: str, nodes: list[Tree[Token]]) -> dict[str, Tree[Token] | Token]:

@@ -7,19 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from numc.numerics.datapaths import ALL_DATAPATHS, DATAPATHS
+from numc.numerics.datapaths import DATAPATHS, MAX_CHUNK, Blocks, Datapath, Order, Own
 from numc.numerics.formats import FORMATS, Conversion, Open
 from numc.numerics.groups import GroupConversion, GroupFormat
 from numc.numerics.kinds import KINDS
 from numc.support.errors import NumcError
 
-SOFTWARE_DATAPATHS = tuple(name for name, admits in DATAPATHS.items() if admits.stepwise)
-HARDWARE_DATAPATHS = tuple(name for name, admits in DATAPATHS.items() if admits.only)
-
-MAX_CHUNK = 2**31 - 1
 MAX_GROUP = 4096
 _EXACT_BITS = 53  # what a group's dot product may take: the significand of binary64
 
+PLAIN = Datapath("fp32")
 FP32 = Conversion(FORMATS["fp32"])
 BF16 = Conversion(FORMATS["bf16"])
 BF16X2 = Conversion(FORMATS["bf16x2"])
@@ -33,10 +30,8 @@ class Fma:
     """One step ``D = round_acc(sum of partial products of A and B + C)``; ``str`` gives text that parses back to it.
 
     products: how many of the products of the parts of A and B are summed.
+    datapath: how they are added, and in which order a reduction takes its steps.
     product: the conversion of the sum of products before the addition of C (MAC, MACS), or None (FMA, FMAC, FMACS).
-    chunk: a reduction adds the sum of that many steps, from +0, to a binary32 total that is rounded to `acc` at its end
-    (FMAC-8 of Popescu et al.); None accumulates in `acc` throughout. A step outside a reduction has no chunk.
-    keeps_total: the total is not rounded at its end (``total=fp32``).
     A and B are both formats of single values, or both of groups: then the reduction is a sum of dot products of groups,
     and a step outside of one is the fp32 FMA.
     Two operators are equal when they compute the same, whatever they are called. Raises NumcError for a number of
@@ -48,45 +43,60 @@ class Fma:
     b: Conversion | GroupConversion
     acc: Conversion
     products: int
-    datapath: str = "fp32"
+    datapath: Datapath = PLAIN
     product: Conversion | None = None
-    chunk: int | None = None
-    keeps_total: bool = False
 
     def __post_init__(self) -> None:
         what = f"operator '{self.name}'" if self.name else f"fma(a={self.a},b={self.b},acc={self.acc})"
-        if self.datapath not in DATAPATHS and self.datapath != self.name:
-            raise NumcError(f"{what}: datapath '{self.datapath}', allowed are {', '.join(DATAPATHS)}")
+        path, admits = self.datapath, self.datapath.admits
+        if admits.internal and path.name != self.name:
+            raise NumcError(f"{what}: datapath '{path.name}', allowed are {', '.join(DATAPATHS)}")
         if self.acc.open is not None:
             raise NumcError(f"{what}: acc={self.acc}, an accumulator has fixed widths: write acc=fp32 or acc=eXmY")
         if isinstance(self.a, GroupConversion) or isinstance(self.b, GroupConversion):
             self._check_groups(what)
             return
-        if ALL_DATAPATHS[self.datapath].groups:
-            raise NumcError(f"{what}: datapath '{self.datapath}' multiplies block floating point, write a=bfp(g,e,m)")
+        if admits.groups:
+            raise NumcError(f"{what}: datapath '{path.name}' multiplies block floating point, write a=bfp(g,e,m)")
         allowed = allowed_products(*self.parts)
         if self.products not in allowed:
             parts = f"{self.parts[0]} x {self.parts[1]} parts"
             raise NumcError(f"{what}: products={self.products}, allowed for {parts}: {' or '.join(map(str, allowed))}")
-        only = ALL_DATAPATHS[self.datapath].only
+        only = admits.only
         if only is not None and (self.product is not None or (str(self.a), str(self.b), str(self.acc)) != only):
             a, b, acc = only
-            raise NumcError(f"{what}: datapath '{self.datapath}' takes only a={a}, b={b}, acc={acc}, products=1")
+            raise NumcError(f"{what}: datapath '{path.name}' takes only a={a}, b={b}, acc={acc}, products=1")
         if self.product is not None and self.product.format.parts > 1:
             raise NumcError(f"{what}: product={self.product}, a product is rounded to a format of one part")
-        if self.chunk is not None:
-            self._check_chunk(what, self.chunk)
-        if self.keeps_total and (self.chunk is None or self.acc.format == FP32.format):
-            reason = "there are no chunks" if self.chunk is None else "an fp32 accumulator is kept anyway"
+        if isinstance(path.within, Blocks):
+            self._check_blocks(what)
+        if path.chunk is not None:
+            self._check_chunk(what, path.chunk)
+        if path.keeps_total and (path.chunk is None or self.acc.format == FP32.format):
+            reason = "there are no chunks" if path.chunk is None else "an fp32 accumulator is kept anyway"
             raise NumcError(f"{what}: total=fp32, but {reason}: leave total out")
 
     def _check_chunk(self, what: str, chunk: int) -> None:
         if not 1 <= chunk <= MAX_CHUNK:
             raise NumcError(f"{what}: chunk={chunk}, write a whole number from 1 to {MAX_CHUNK}")
-        if self.datapath in HARDWARE_DATAPATHS:
+        within = self.datapath.within
+        if isinstance(within, Own):
             raise NumcError(
-                f"{what}: chunk={chunk} with datapath '{self.datapath}', which has an order of its own: leave chunk out"
+                f"{what}: chunk={chunk} with datapath '{self.datapath.name}', which has an order of its own: "
+                "leave chunk out"
             )
+        if isinstance(within, Blocks) and chunk % within.length:
+            raise NumcError(f"{what}: chunk={chunk}, write a multiple of l={within.length}: chunks hold whole blocks")
+
+    def _check_blocks(self, what: str) -> None:
+        """Blocks add exact products of numbers whose formats are known."""
+        named = f"datapath '{self.datapath.name}'"
+        if max(*self.parts, self.acc.format.parts) > 1:
+            raise NumcError(f"{what}: {named} takes formats of one part, not bf16x2 or bf16x3")
+        if self.open_operands:
+            raise NumcError(f"{what}: {named} takes fixed widths, write a=eXmY")
+        if self.product is not None:
+            raise NumcError(f"{what}: product={self.product}, {named} adds products as they are: leave product out")
 
     def _check_groups(self, what: str) -> None:
         a, b = self.a, self.b
@@ -101,10 +111,11 @@ class Fma:
             )
         if self.acc.format != FP32.format or self.acc.noise is not None:
             raise NumcError(f"{what}: the dot products of groups are summed in fp32, write acc=fp32")
-        if self.datapath not in a.format.datapaths:
+        path = self.datapath
+        if path.name not in a.format.datapaths:
             allowed = ("only " if len(a.format.datapaths) == 1 else "") + " or ".join(a.format.datapaths)
-            raise NumcError(f"{what}: datapath '{self.datapath}', '{a.format.name}' takes {allowed}")
-        if self.datapath == "fmac2" and self.open_operands:
+            raise NumcError(f"{what}: datapath '{path.name}', '{a.format.name}' takes {allowed}")
+        if path.name == "fmac2" and self.open_operands:
             raise NumcError(
                 f"{what}: datapath 'fmac2' multiplies chunks of fixed widths: leave datapath out, the bits are the same"
             )
@@ -112,8 +123,8 @@ class Fma:
             raise NumcError(f"{what}: product={self.product}, products of groups are not rounded: leave product out")
         if self.products != math.prod(self.parts):
             raise NumcError(f"{what}: products={self.products}, formats with groups have all: leave products out")
-        if self.chunk is not None:
-            raise NumcError(f"{what}: chunk={self.chunk}, formats with groups are summed by groups: leave chunk out")
+        if path.chunk is not None:
+            raise NumcError(f"{what}: chunk={path.chunk}, formats with groups are summed by groups: leave chunk out")
         if a.format.group is not None and a.format.group > MAX_GROUP:
             raise NumcError(f"{what}: groups of {a.format.group} values, an operator takes up to {MAX_GROUP}")
         units = a.format.most_units * b.format.most_units
@@ -156,29 +167,36 @@ class Fma:
     @property
     def parts(self) -> tuple[int, int]:
         """How many parts the values of A and B have; under fmac2 chunks of their magnitudes."""
-        return parts_of(self.a, self.datapath), parts_of(self.b, self.datapath)
+        return parts_of(self.a, self.datapath.name), parts_of(self.b, self.datapath.name)
 
     @property
     def passes(self) -> int:
         """How many times FAST's fMAC goes over a group; 1 for everything else."""
-        return self.products if self.datapath == "fmac2" else 1
+        return self.products if self.datapath.name == "fmac2" else 1
 
     @property
     def step(self) -> Fma:
         """One step of the operator, outside of a reduction."""
         if self.groups:
             return FMAS["fp32"]
-        return self if self.chunk is None else replace(self, chunk=None, keeps_total=False)
+        step = self.datapath.step
+        return self if step == self.datapath else replace(self, name="", datapath=step)
+
+    @property
+    def order(self) -> Order:
+        """The order in which a reduction takes its steps; passes ask before they leave out or regroup any."""
+        return Own() if self.groups else self.datapath.order
 
     @property
     def total(self) -> Conversion:
         """What the sum of chunks is rounded to at its end."""
-        return FP32 if self.keeps_total else self.acc
+        return FP32 if self.datapath.keeps_total else self.acc
 
     @property
     def is_one_fma(self) -> bool:
         """Whether a step is an f32 FMA. It rounds once: with a binary32 accumulator it is the exact datapath, too."""
-        return self.product is None and len(self.terms) == 1 and str(self.acc) == "fp32"
+        one = self.product is None and len(self.terms) == 1 and not isinstance(self.datapath.within, Blocks)
+        return one and str(self.acc) == "fp32"
 
     @property
     def draws(self) -> bool:
@@ -210,7 +228,7 @@ class Fma:
         """
         products = self.products
         if products == math.prod(self.parts):
-            products = parts_of(a, self.datapath) * parts_of(b, self.datapath)
+            products = parts_of(a, self.datapath.name) * parts_of(b, self.datapath.name)
         return replace(self, name="", a=a, b=b, acc=acc, products=products)
 
     @property
@@ -226,9 +244,10 @@ class Fma:
         for name, known in (*FMAS.items(), *INTERNAL.items()):
             if self == known:
                 return name
-        path = "" if self.datapath == "fp32" else f",datapath={self.datapath}"
-        path += "" if self.chunk is None else f",chunk={self.chunk}"
-        path += ",total=fp32" if self.keeps_total else ""
+        how = self.datapath
+        path = "" if how.name == "fp32" else f",datapath={how}"
+        path += "" if how.chunk is None else f",chunk={how.chunk}"
+        path += ",total=fp32" if how.keeps_total else ""
         if self.product is not None and self.a == self.b == self.product and self.acc in (self.product, FP32):
             return f"{'mac' if self.acc == self.product else 'macs'}({self.product}{path})"
         path = path if self.product is None else f",product={self.product}{path}"
@@ -264,14 +283,14 @@ FMAS: Mapping[str, Fma] = _table(
     Fma("bf16_3_3{9}", BF16X3, BF16X3, BF16X3, 9),
     Fma("hfp8_fwd", HFP8_FWD, HFP8_FWD, FP32, 1),
     Fma("hfp8_bwd", HFP8_BWD, HFP8_FWD, FP32, 1),
-    Fma("amx_bf16", BF16, BF16, FP32, 1, "amx_bf16"),
-    Fma("avx512_bf16", BF16, BF16, FP32, 1, "avx512_bf16"),
+    Fma("amx_bf16", BF16, BF16, FP32, 1, Datapath("amx_bf16")),
+    Fma("avx512_bf16", BF16, BF16, FP32, 1, Datapath("avx512_bf16")),
 )
 
 # Operators that numc gives to contractions of integers, and that no text of a user can name.
 INTERNAL: Mapping[str, Fma] = _table(
-    Fma("integers", FP32, FP32, FP32, 1, "integers"),
-    Fma("bytes", FP32, FP32, FP32, 1, "bytes"),
+    Fma("integers", FP32, FP32, FP32, 1, Datapath("integers")),
+    Fma("bytes", FP32, FP32, FP32, 1, Datapath("bytes")),
 )
 
 # Names that stand for the form with every product.

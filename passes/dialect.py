@@ -60,7 +60,8 @@ class FmaOp(Numc.Operation, name="fma", traits=[ext.Pure]):  # type: ignore[call
 
     The `number` of an operator that draws is that of its operation, as in ``numc.round``, and so are the slots of open
     widths: ``widths = {a = 0 : i64, b = 1 : i64}``.
-    An operator with a chunk says how the reduction that the step is in accumulates, and belongs nowhere else.
+    An operator whose order is not steps says how the reduction that the step is in accumulates, and belongs nowhere
+    else.
     """
 
     result: ext.Result[ir.F32Type]
@@ -183,7 +184,7 @@ def contracted(generic: ir.Operation) -> Contracted | None:
     fma, inputs = fma_of(steps[0]), linalg.input_count(generic)
     # No rounding can stand for a conversion to groups, which depends on more than one value.
     slots = slots_of(steps[0])
-    bytes_ = ("arith.uitofp", "arith.sitofp", "") if fma.datapath == "bytes" else ("", "", "")
+    bytes_ = ("arith.uitofp", "arith.sitofp", "") if fma.datapath.name == "bytes" else ("", "", "")
     a, b, c = (
         _converted(generic, value, str(to), slots.get(name), byte)
         for value, to, name, byte in zip(steps[0].operands, (fma.a, fma.b, ""), ("a", "b", ""), bytes_, strict=True)

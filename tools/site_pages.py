@@ -214,6 +214,7 @@ def tables_page() -> str:
     for what, heading in (
         ("formats", "Formats"),
         ("fmas", "FMA operators"),
+        ("datapaths", "Datapaths"),
         ("presets", "Presets"),
         ("targets", "Targets"),
         ("machines", "Machines"),

@@ -19,6 +19,7 @@ Besides the named ones there are formats and operators by their text:
   1/6/9/d    the papers' text for e6m9; 1/6/9/n for e6m9n
   fma(a=bf16,b=e4m3fn,acc=fp32), mac(fp16), macs(fp16)
   fmac(e6m9,chunk=8)   FMAC-8: sums of 8 steps are added up in fp32
+  fma(a=fp16,acc=fp32:rtz,datapath=fused(l=16,bits=25))   blocks of 16 products, as matrix units add them
   bfp(16,3,4), mxfp8, int8   as an operator: dot products of groups, added up in fp32
 
 \b
@@ -81,12 +82,31 @@ def _fmas() -> Rows:
             "acc": str(f.acc),
             "products": f.products,
             "passes": f.passes,
-            "datapath": f.datapath,
+            "datapath": str(f.datapath),
             "area": area(f),
             "iso-area": iso_area(f),
             "chain": "sum of groups" if f.groups else " + ".join([*(f"a{i}*b{j}" for i, j in f.terms), "c"]),
         }
         for name, f in {**FMAS, **{text: parse_fma(text) for text in texts}}.items()
+    ]
+
+
+def _datapaths() -> Rows:
+    from numc.numerics.datapaths import DATAPATHS, Blocks, Own, Steps
+
+    orders = {Steps: "one after the other", Blocks: "in blocks of l", Own: "in an order of its own"}
+    return [
+        {
+            "datapath": admits.syntax(name),
+            "takes products": "in groups" if admits.groups else orders[admits.order],
+            "additions": admits.sums,
+            "only": None if admits.only is None else "a={}, b={}, acc={}".format(*admits.only),
+            "parameters": "; ".join(
+                f"{key}: {each.least} to {each.most}, {each.about}" for key, each in admits.parameters.items()
+            )
+            or None,
+        }
+        for name, admits in DATAPATHS.items()
     ]
 
 
@@ -143,6 +163,7 @@ def _presets() -> Rows:
 _LISTS: dict[str, Callable[[], Rows]] = {
     "formats": _formats,
     "fmas": _fmas,
+    "datapaths": _datapaths,
     "machines": _machines,
     "presets": _presets,
     "passes": _passes,
@@ -155,7 +176,7 @@ _LISTS: dict[str, Callable[[], Rows]] = {
 @click.argument("what", type=click.Choice(list(_LISTS)))
 @click.option("--json", "want_json", is_flag=True, help="Print JSON.")
 def list_command(what: str, want_json: bool) -> None:
-    """List number formats, FMA operators, machines, presets, passes in pipeline order, stages or targets."""
+    """List number formats, FMA operators, datapaths, machines, presets, passes in pipeline order, stages or targets."""
     if what in ("passes", "stages"):
         check_torch_mlir()
     rows = _LISTS[what]()

@@ -13,10 +13,10 @@ from numc.compiler.arrays.statistics import counting
 from numc.compiler.cache import cache as cached
 from numc.compiler.options import Options
 from numc.frontends.imported import Imported
+from numc.numerics.datapaths import Own
 from numc.numerics.grammar import parse_any_conversion, parse_fma
 from numc.numerics.groups import GroupConversion
 from numc.numerics.numpy_groups import round_groups
-from numc.numerics.operators import SOFTWARE_DATAPATHS
 from numc.numerics.reference.random import draws, stream
 from numc.runtime.container import Contents
 from numc.runtime.program import Program, seed_number
@@ -72,7 +72,7 @@ def fma(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: str, *, seed:
         shapes = ", ".join(str(list(array.shape)) for array in given)
         raise NumcError(f"fma: a, b and c have the shapes {shapes}, which do not broadcast to one") from None
     arrays = [np.broadcast_to(array, shape) for array in given]
-    if operator.datapath not in SOFTWARE_DATAPATHS:
+    if isinstance(operator.order, Own):
         x, y, z = (dense("an operand", array).reshape(-1) for array in arrays)
         # A hardware operator is a dot product instruction: one step is a contraction with k = 1 at every element.
         (result,) = _batch_dot(str(operator), counting()).run((x[:, None], y[:, None], np.array(z)))

@@ -11,6 +11,7 @@ from fractions import Fraction
 from importlib.util import find_spec
 from typing import Any
 
+from numc.numerics.datapaths import Blocks
 from numc.numerics.formats import Conversion
 from numc.support.arguments import checked
 from numc.support.environment import in_default_environment
@@ -205,8 +206,8 @@ def _instructions(operator: str, fmas: int) -> dict[str, int]:
     products = fmas * fma.products
     found[f"{_part(fma.a)} x {_part(fma.b)} multiplications"] = products
     if fma.group is None:
-        found[f"{'exact' if fma.datapath == 'exact' else 'fp32'} additions"] = products
-        if str(fma.acc) != "fp32":
+        found[f"{fma.datapath.admits.sums} additions"] = products
+        if str(fma.acc) != "fp32" and not isinstance(fma.datapath.within, Blocks):  # which are rounded as a whole
             found[f"roundings to {fma.acc}"] = fmas
     else:
         found["exact additions"] = products

@@ -8,13 +8,17 @@ from functools import cache
 
 import numpy as np
 
+from numc.numerics.datapaths import Blocks, Own
 from numc.numerics.exact.rounding import Rounder, rounder, to_multiple
 from numc.numerics.exact.value import ONE, POINT, PRODUCT_POINT, Value, exact_fma, exact_sum
 from numc.numerics.operators import FP32, Fma
+from numc.numerics.reference.fused import fused_block
 from numc.numerics.reference.random import PRODUCT, accumulator_draws
 
 Parts = tuple[Value, ...]
 Step = Callable[[Parts, Parts, Value, int, int], Value]
+# A block of products that is added to an accumulator; the number is what its rounding draws.
+Block = Callable[[Sequence[Parts], Sequence[Parts], Value, int], Value]
 
 
 @dataclass(frozen=True)
@@ -37,43 +41,56 @@ class Draws:
 Contraction = Callable[[Sequence[Parts], Sequence[Parts], Value, Draws], Value]
 
 
+Run = Callable[[Sequence[Parts], Sequence[Parts], Value, Sequence[tuple[int, int]]], Value]
+
+
 @cache
 def contraction(op: Fma) -> Contraction:
     """Return the reduction of an operator on converted operands, from a converted start."""
-    if op.datapath in _INSTRUCTIONS:
-        return _INSTRUCTIONS[op.datapath]
-    step = STEPS[op.datapath](op)
-    if op.chunk is not None:
-        return _chunked(op, step, op.chunk, rounder(op.total, POINT))
+    path = op.datapath
+    if isinstance(path.within, Own):
+        return _INSTRUCTIONS[path.name]
+    run = _blocks(op, path.within) if isinstance(path.within, Blocks) else _steps(op)
+    if path.chunk is not None:
+        return _chunked(op, run, path.chunk, rounder(op.total, POINT))
+    if op.draws:
+        return lambda a, b, c, draws: run(a, b, c, list(draws.of(op, len(a))))
+    return lambda a, b, c, draws: run(a, b, c, [(0, 0)] * len(a))
 
-    if not op.draws:
 
-        def contract(a: Sequence[Parts], b: Sequence[Parts], c: Value, draws: Draws) -> Value:
-            for x, y in zip(a, b, strict=True):
-                c = step(x, y, c, 0, 0)
-            return c
+def _steps(op: Fma) -> Run:
+    """One product after the other."""
+    step = STEPS[op.datapath.name](op)
 
-        return contract
-
-    def contract_at_random(a: Sequence[Parts], b: Sequence[Parts], c: Value, draws: Draws) -> Value:
-        for x, y, noise in zip(a, b, draws.of(op, len(a)), strict=False):
-            c = step(x, y, c, *noise)
+    def run(a: Sequence[Parts], b: Sequence[Parts], c: Value, noise: Sequence[tuple[int, int]]) -> Value:
+        for x, y, drawn in zip(a, b, noise, strict=False):
+            c = step(x, y, c, *drawn)
         return c
 
-    return contract_at_random
+    return run
 
 
-def _chunked(op: Fma, step: Step, chunk: int, to_total: Rounder) -> Contraction:
+def _blocks(op: Fma, order: Blocks) -> Run:
+    """Blocks of products, of which the last one may be short; each draws as its first product."""
+    block, length = BLOCKS[op.datapath.name](op), order.length
+
+    def run(a: Sequence[Parts], b: Sequence[Parts], c: Value, noise: Sequence[tuple[int, int]]) -> Value:
+        for k in range(0, len(a), length):
+            c = block(a[k : k + length], b[k : k + length], c, noise[k][1])
+        return c
+
+    return run
+
+
+def _chunked(op: Fma, run: Run, chunk: int, to_total: Rounder) -> Contraction:
     """Sums of `chunk` steps from +0 are added up in binary32; the total is rounded at its end."""
 
     def contract(a: Sequence[Parts], b: Sequence[Parts], c: Value, draws: Draws) -> Value:
         noise = list(draws.of(op, len(a)))
         total = c
         for begin in range(0, len(a), chunk):
-            partial: Value = 0
-            for k in range(begin, min(begin + chunk, len(a))):
-                partial = step(a[k], b[k], partial, *noise[k])
-            total = _f32_add(total, partial)
+            end = min(begin + chunk, len(a))
+            total = _f32_add(total, run(a[begin:end], b[begin:end], 0, noise[begin:end]))
         return to_total(total, noise[-1][1])
 
     return contract
@@ -178,6 +195,7 @@ def _element(a: Sequence[Parts], b: Sequence[Parts], k: int) -> tuple[Value, Val
     return (a[k][0], b[k][0]) if k < len(a) else (0, 0)
 
 
-# What a step is, of the datapaths whose reductions are one step after the other.
+# What a step is, of the datapaths that take one product after the other, and what a block is, of those in blocks.
 STEPS: Mapping[str, Callable[[Fma], Step]] = {"fp32": _fp32_step, "exact": _exact_step}
+BLOCKS: Mapping[str, Callable[[Fma], Block]] = {"fused": fused_block}
 _INSTRUCTIONS: Mapping[str, Contraction] = {"amx_bf16": _amx_bf16, "avx512_bf16": _avx512_bf16}

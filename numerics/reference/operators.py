@@ -8,7 +8,6 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from numc.numerics.datapaths import ALL_DATAPATHS
 from numc.numerics.exact.rounding import parts_of, rounder
 from numc.numerics.exact.value import (
     POINT,
@@ -76,7 +75,7 @@ def dot(
     a_bits, b_bits, c_bits = bits_of(a), bits_of(b), bits_of(c)
     if a_bits.ndim != 1 or a_bits.shape != b_bits.shape or c_bits.ndim != 0:
         raise ValueError(f"dot of shapes {a_bits.shape} and {b_bits.shape} from {c_bits.shape}: needs (K,), (K,), ()")
-    if ALL_DATAPATHS[op.datapath].internal:
+    if op.datapath.admits.internal:
         return _integer_dot(a, b, c_bits)
     (start,) = _operands(c_bits, op.acc, 0, split=False)
     if op.groups:

@@ -68,7 +68,8 @@ class Kernel(Setting):
     @property
     def chunks(self) -> Chunks | None:
         """How the accumulators are summed in chunks, if they are."""
-        return None if self.fma.chunk is None else Chunks(self.fma.chunk, self.tile.k_block)
+        chunk = self.fma.datapath.chunk
+        return None if chunk is None else Chunks(chunk, self.tile.k_block)
 
     @property
     def segment(self) -> int | None:

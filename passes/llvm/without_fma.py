@@ -11,7 +11,7 @@ from __future__ import annotations
 from torch_mlir import ir
 
 from numc.passes import linalg
-from numc.passes.kernels.datapaths.chain import emit_add_to_odd
+from numc.passes.kernels.datapaths.steps.chain import emit_add_to_odd
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.math_functions import Lanes
 from numc.passes.vector.lower_math import function_text, replace

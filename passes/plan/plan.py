@@ -5,11 +5,11 @@ No decision changes a result. A plan may be edited by hand; `check` refuses what
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
+from numc.numerics.datapaths import Blocks
 from numc.numerics.operators import Fma
-from numc.passes.kernels.datapaths.groups import STEPS
+from numc.passes.kernels.datapaths.groups import unit_of_k
 from numc.passes.kernels.datapaths.table import datapath_of
 from numc.passes.kernels.isa.instruction_set import InstructionSet, Tile
 from numc.passes.kernels.kernel import Kernel
@@ -134,10 +134,10 @@ def _tile(t: TilePlan, kernel: Kernel, isa: InstructionSet) -> list[str]:
     if t.rows < 1 or t.vectors < 1 or (t.rows * t.vectors > isa.registers and kernel.matrix is None):
         registers = f"rows x vectors from 1 to {isa.registers}, the target's vector registers"
         found.append(f"tile.rows = {t.rows}, tile.vectors = {t.vectors}: want {registers}")
-    group = None if fma.group is None else fma.group.group
-    unit = STEPS if group is None else math.lcm(group, t.width)
+    group, within, unit = fma.group and fma.group.group, fma.datapath.within, unit_of_k(fma, t.width)
     if t.k_block < unit or t.k_block > _MOST_STEPS or t.k_block % unit:
-        of = "" if group is None else f" (whole groups of {group} in whole vectors)"
+        of = f" (whole groups of {group} in whole vectors)" if group else ""
+        of += f" (whole blocks of {within.length})" if isinstance(within, Blocks) else ""
         found.append(f"tile.k_block = {t.k_block}: want a multiple of {unit}{of} up to {_MOST_STEPS}")
     if any(not 1 <= n < t.rows for n in t.partial) or len(set(t.partial)) != len(t.partial):
         below = (

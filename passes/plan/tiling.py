@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from torch_mlir import ir
 
+from numc.numerics.datapaths import Blocks
 from numc.passes.kernels.datapaths.groups import STEPS, block_of_k
-from numc.passes.kernels.datapaths.guarded import splits
 from numc.passes.kernels.datapaths.matrix import multiplied
+from numc.passes.kernels.datapaths.steps.guarded import splits
 from numc.passes.kernels.isa.instruction_set import InstructionSet, Tile
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.plan.contraction import Found, Operand, size_of
@@ -27,6 +28,8 @@ _HIDING, _SEVERAL_ROWS = 10, 48
 # What transposed tiles take, as multiply-adds of vectors: a vector of results on its way out, one of rows that are
 # packed, and a row that is packed alone, in every task. They have to save so much of the time.
 _RESULT, _PACKED, _ALONE, _SAVED = 8, 4, 40, 0.02
+# Accumulators of sums in blocks, each of which takes several registers.
+_ROWS_IN_BLOCKS = 4
 # Fewer rows or steps of k than these are computed in vectors: most of a matrix register would be empty.
 _ROWS_OF_MATRIX, _STEPS_OF_MATRIX = 4, 24
 
@@ -69,7 +72,7 @@ def tile_for(isa: InstructionSet, found: Found, *, fast: bool, ready: bool) -> t
 def _in_matrices(isa: InstructionSet, found: Found) -> Tile | None:
     """The micro-tile in matrix registers, if they compute the operator and known sizes fill enough of them."""
     unit, shape = isa.matrix, found.shape
-    if unit is None or multiplied(found.fma.datapath, unit) is None:
+    if unit is None or multiplied(found.fma.datapath.name, unit) is None:
         return None
     rows, lanes, depth = (size_of(found, dims) for dims in (shape.rows, shape.lanes, shape.k))
     if (rows is not None and rows < _ROWS_OF_MATRIX) or (depth is not None and depth < _STEPS_OF_MATRIX):
@@ -82,6 +85,8 @@ def _in_matrices(isa: InstructionSet, found: Found) -> Tile | None:
 def _special(isa: InstructionSet, found: Found, *, fast: bool) -> Tile | None:
     """The micro-tile for what an operator does with registers, if there is one."""
     fma = found.fma
+    if isinstance(fma.datapath.within, Blocks):
+        return replace(isa.tile, rows=_ROWS_IN_BLOCKS, vectors=1)
     if isa.word_sums is not None and Kernel(fma, isa.tile, found.swap, fast, isa=isa).dot:
         return isa.word_sums if fma.group is None or fma.group.group is None else None
     # Rows that several products take are loaded into registers: then two vectors are to use them.

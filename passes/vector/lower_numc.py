@@ -99,7 +99,7 @@ def _loops(op: ir.Operation) -> ir.Operation:
 
 
 def _reject_reduction(op: ir.Operation, fma: Fma) -> None:
-    if fma.chunk is not None or fma.groups:
+    if fma.groups or fma.datapath != fma.datapath.step:
         raise NumcError(
             f"{op.location}: '{fma}' needs reductions whose body is one multiply-add, this one does more: "
             f"use '{fma.step}'"

@@ -131,7 +131,7 @@ def _narrower_than_fp32(fma: Fma) -> int | None:
 
 def _msfp12(fma: Fma) -> int | None:
     both = fma.a.format == fma.b.format == GROUP_FORMATS["msfp12"]
-    return 1 if both and fma.datapath != "fmac2" else None
+    return 1 if both and fma.datapath.name != "fmac2" else None
 
 
 UNITS: Mapping[str, Callable[[Fma], int | None]] = MappingProxyType(

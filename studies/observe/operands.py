@@ -210,7 +210,7 @@ def _stored(about: Mapping[str, Any], side: str) -> tuple[Any, Format | None]:
     Bytes of integers have a sign in b.
     """
     fma, number = stated_fma(about["fma"]), int((side == "rows") == about["swap"])
-    if fma.datapath == "bytes":
+    if fma.datapath.name == "bytes":
         return (ctypes.c_int8 if number else ctypes.c_uint8), None
     fmt = fma.singles[number].format
     return (ctypes.c_uint16 if fmt.bits == 16 else ctypes.c_uint8), fmt

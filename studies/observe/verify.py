@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from numc.numerics.datapaths import ALL_DATAPATHS
 from numc.numerics.operators import Fma
 from numc.numerics.reference import dot
 from numc.numerics.reference.group_operators import PARTS
@@ -160,7 +159,7 @@ class Watch:
             fma, depth = view.operator(about), view.depth
             want = self._recomputed(view, sides, place, start, fma)
             self.checked[kernel] += 1
-            of_floats = not ALL_DATAPATHS[fma.datapath].internal  # of which all NaN are equal
+            of_floats = not fma.datapath.admits.internal  # of which all NaN are equal
             if _bits(want) != _bits(got) and not (of_floats and np.isnan(want) and np.isnan(got)):
                 self.mismatches[kernel] += 1
                 self.first = self.first or (

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from numc.numerics.datapaths import DATAPATHS, MAX_CHUNK, Blocks, Datapath, Own
 from numc.numerics.expressions import read_conversion, read_fma
 from numc.numerics.formats import FORMATS, ROUNDINGS, Conversion, Format
 from numc.numerics.grammar import parse_any_conversion, parse_conversion, parse_fma
 from numc.numerics.kinds import GROUP_FORMATS, GROUP_SYNTAX
-from numc.numerics.operators import ALIASES, FMAS, FP32, MAX_CHUNK, SOFTWARE_DATAPATHS, Fma, allowed_products
+from numc.numerics.operators import ALIASES, FMAS, FP32, Fma, allowed_products
 from numc.support.errors import NumcError
 
 
@@ -42,19 +43,26 @@ def conversions(draw: st.DrawFn, parts: int | None = None) -> Conversion:
 def fmas(draw: st.DrawFn) -> Fma:
     if draw(st.booleans()):
         return draw(st.sampled_from(list(FMAS.values())))
-    datapath = draw(st.sampled_from(SOFTWARE_DATAPATHS))
-    a = draw(conversions())
-    if a.format.parts == 1 and draw(st.booleans()):
+    name = draw(st.sampled_from([name for name, each in DATAPATHS.items() if each.order is not Own]))
+    in_blocks = DATAPATHS[name].order is Blocks
+    a = draw(conversions(1 if in_blocks else None))
+    if a.format.parts == 1 and not in_blocks and draw(st.booleans()):
         acc = draw(st.sampled_from([a, FP32]))
-        return Fma("", a, a, acc, 1, datapath, a, *draw(chunks(acc)))
-    b, acc = draw(st.one_of(st.just(a), conversions())), draw(conversions())
+        return Fma("", a, a, acc, 1, draw(datapaths(name, acc)), a)
+    b, acc = draw(st.one_of(st.just(a), conversions(in_blocks or None))), draw(conversions(in_blocks or None))
     products = draw(st.sampled_from(allowed_products(a.format.parts, b.format.parts)))
-    return Fma("", a, b, acc, products, datapath, None, *draw(chunks(acc)))
+    return Fma("", a, b, acc, products, draw(datapaths(name, acc)))
 
 
-def chunks(acc: Conversion) -> st.SearchStrategy[tuple[int | None, bool]]:
-    kept = st.just(value=False) if acc.format == FP32.format else st.booleans()
-    return st.one_of(st.just((None, False)), st.tuples(st.integers(1, MAX_CHUNK), kept))
+@st.composite
+def datapaths(draw: st.DrawFn, name: str, acc: Conversion) -> Datapath:
+    """One with parameters, and with chunks, which hold whole blocks."""
+    known = DATAPATHS[name].parameters
+    parameters = tuple((key, draw(st.integers(each.least, each.most))) for key, each in known.items())
+    unit = dict(parameters).get("l", 1)
+    chunk = draw(st.none() | st.integers(1, MAX_CHUNK // unit).map(lambda n: n * unit))
+    keeps = chunk is not None and acc.format != FP32.format and draw(st.booleans())
+    return Datapath(name, parameters, chunk, keeps)
 
 
 @given(conversions())
@@ -175,13 +183,16 @@ def test_mac_rounds_the_product_and_fmac_does_not() -> None:
         ("fmac(e6m9)", e6m9, None),
         ("fmacs(e6m9)", FP32, None),
     ]:
-        assert parse_fma(text) == Fma("", e6m9, e6m9, acc, 1, "fp32", product)
+        assert parse_fma(text) == Fma("", e6m9, e6m9, acc, 1, product=product)
 
 
 _FMA = (
-    "fma(a=F, b=F, acc=G, products=k, product=F, datapath=fp32|exact|amx_bf16|avx512_bf16|fmac2, chunk=c, total=fp32)"
+    "fma(a=F, b=F, acc=G, products=k, product=F, datapath=fp32|exact|fused(l=...,bits=...)|amx_bf16|avx512_bf16|fmac2, "
+    "chunk=c, total=fp32)"
 )
 _CALLS = f"{_FMA}, mac(F), macs(F), fmac(F, chunk=c), fmacs(F)"
+_ALLOWED = "allowed are fp32, exact, fused, amx_bf16, avx512_bf16, fmac2"
+_FUSED, _F = "fmac(bf16,datapath=fused(least=-9", "fma(a=bf16,b=bf16,acc=bf16): "
 _CHUNK = "write a whole number from 1 to 2147483647"
 
 
@@ -263,6 +274,49 @@ def test_conversion_errors(text: str, message: str) -> None:
             "fma(a=bf16,acc=fp32,datapath=amx_bf16,chunk=8)",
             "fma(a=bf16,b=bf16,acc=fp32): chunk=8 with datapath 'amx_bf16', "
             "which has an order of its own: leave chunk out",
+        ),
+        ("fma(a=bf16,acc=fp32,datapath=x87)", f"datapath 'x87', {_ALLOWED}"),
+        ("fmac(bf16,datapath=fussed(l=8,bits=9))", f"datapath 'fussed' (did you mean 'fused'?), {_ALLOWED}"),
+        ("fmac(bf16,datapath=exact(l=8))", "datapath 'exact': unknown parameter 'l', it takes none"),
+        (
+            f"{_FUSED},l=8,bitz=9))",
+            "datapath 'fused': unknown parameter 'bitz' (did you mean 'bits'?), allowed are l, bits, least",
+        ),
+        (
+            f"{_FUSED},l=8))",
+            "datapath 'fused': parameter bits is missing, the bits that are kept below the largest "
+            "exponent: write bits=...",
+        ),
+        (
+            f"{_FUSED},l=257,bits=9))",
+            "datapath 'fused': l=257, write a whole number from 1 to 256, how many products are added together",
+        ),
+        (
+            "fmac(bf16,datapath=fused(l=8,bits=9,least=-299))",
+            "datapath 'fused': least=-299, write a whole number from -298 to 127, the "
+            "least exponent that terms are aligned to",
+        ),
+        (f"{_FUSED},l=eight,bits=9))", "datapath 'fused': l=eight, write a whole number"),
+        (f"{_FUSED},l={'9' * 99},bits=9))", f"datapath 'fused': l={'9' * 53}...{'9' * 20}, write a whole number"),
+        (f"{_FUSED},l=8,l=8,bits=9))", "datapath 'fused': 'l' is given twice, keep one of them"),
+        (f"{_FUSED},l=8,bits=9):rtz)", f"datapath 'fused:least:-9:l:8:bits:9:rtz', {_ALLOWED}"),
+        ("fmac(bf16,datapath=fused(8,9))", "datapath 'fused': '8' has no name, write fused(l=16,...)"),
+        (f"{_FUSED},l=8,bits=9),chunk=12)", f"{_F}chunk=12, write a multiple of l=8: chunks hold whole blocks"),
+        (
+            "mac(bf16,datapath=fused(l=8,bits=9))",
+            f"{_F}product=bf16, datapath 'fused' adds products as they are: leave product out",
+        ),
+        (
+            "fma(a=bf16,acc=bf16x2,datapath=fused(l=8,bits=9))",
+            "fma(a=bf16,b=bf16,acc=bf16x2): datapath 'fused' takes formats of one part, not bf16x2 or bf16x3",
+        ),
+        (
+            "fma(a=e2..5m3,acc=bf16,datapath=fused(l=8,bits=9))",
+            "fma(a=e2..5m3,b=e2..5m3,acc=bf16): datapath 'fused' takes fixed widths, write a=eXmY",
+        ),
+        (
+            "fma(a=int8,acc=fp32,datapath=fused(l=8,bits=9))",
+            "fma(a=int8,b=int8,acc=fp32): datapath 'fused', 'int8' takes only fp32",
         ),
         ("fmac(e6m9, chunck=8)", "fmac: unknown argument 'chunck' (did you mean 'chunk'?): write fmac(F, chunk=c)"),
         ("fmac8(e6m9)", f"unknown FMA operator 'fmac8(...)' (did you mean 'fmac' or 'fmacs'?): allowed are {_CALLS}"),

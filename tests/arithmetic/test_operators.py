@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from numc.numerics.datapaths import Datapath
 from numc.numerics.formats import FORMATS, Conversion
 from numc.numerics.grammar import parse_fma
 from numc.numerics.operators import ALIASES, BF16, BF16X2, BF16X3, FMAS, FP32, Fma, allowed_products
@@ -84,15 +85,16 @@ def test_allowed_products(parts: tuple[int, int], allowed: tuple[int, ...]) -> N
         ((BF16X3, BF16X3, FP32, 3), "fma(a=bf16x3,b=bf16x3,acc=fp32): products=3, allowed for 3 x 3 parts: 6 or 9"),
         ((BF16X2, BF16, FP32, 1), "fma(a=bf16x2,b=bf16,acc=fp32): products=1, allowed for 2 x 1 parts: 2"),
         (
-            (BF16, BF16, FP32, 1, "x87"),
-            "fma(a=bf16,b=bf16,acc=fp32): datapath 'x87', allowed are fp32, exact, amx_bf16, avx512_bf16, fmac2",
+            (BF16, BF16, FP32, 1, Datapath("bytes")),
+            "fma(a=bf16,b=bf16,acc=fp32): datapath 'bytes', "
+            "allowed are fp32, exact, fused, amx_bf16, avx512_bf16, fmac2",
         ),
         (
-            (BF16, BF16, BF16, 1, "amx_bf16"),
+            (BF16, BF16, BF16, 1, Datapath("amx_bf16")),
             "fma(a=bf16,b=bf16,acc=bf16): datapath 'amx_bf16' takes only a=bf16, b=bf16, acc=fp32, products=1",
         ),
         (
-            (BF16, BF16, FP32, 1, "avx512_bf16", BF16),
+            (BF16, BF16, FP32, 1, Datapath("avx512_bf16"), BF16),
             "fma(a=bf16,b=bf16,acc=fp32): datapath 'avx512_bf16' takes only a=bf16, b=bf16, acc=fp32, products=1",
         ),
     ],

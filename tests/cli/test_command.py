@@ -46,6 +46,7 @@ def test_passes_of_fmac2(numc_run):
     [
         ("formats", "name", [*FORMATS, *GROUP_FORMATS]),
         ("fmas", "name", [*FMAS, *GROUP_FORMATS, *FMAC2]),
+        ("datapaths", "datapath", ["fp32", "exact", "fused(l=...,bits=...)", "amx_bf16", "avx512_bf16", "fmac2"]),
         ("machines", "machine", ["fast", "thesis", "vpgpu"]),
         ("presets", "preset", list(PRESETS)),
         ("stages", "stage", list(STAGES)),

@@ -99,7 +99,7 @@ def test_signs_of_zeros() -> None:
 @pytest.mark.parametrize("depth", [1, 2, 3, 4, 5, 11, 12])
 def test_against_exact_rationals(fma: str, depth: int) -> None:
     operator = numc.numerics.grammar.parse_fma(fma)
-    to, size = str(operator.acc), operator.chunk
+    to, size = str(operator.acc), operator.datapath.chunk
     assert size is not None
     rng = np.random.default_rng(depth)
     a, b = (vectorised.round(rng.standard_normal(depth).astype(np.float32), to) for _ in range(2))

@@ -80,12 +80,12 @@ def exponent(x: Value, point: int = POINT) -> int | None:
 def additions(a: F32, b: F32, c: np.float32, fma: Fma, draws: Draws) -> Iterator[list[tuple[Value, Value]]]:
     """The additions p + c of each step, p as binary32 has it: every accumulator is a reduction of its own."""
     left, right = (_operands(bits_of(x), to.settled, 0) for x, to in zip((a, b), fma.singles, strict=True))
-    to_f32, chunk = rounder(parse_fma("fp32").acc, PRODUCT_POINT), fma.chunk or len(a) + 1
+    to_f32, chunk = rounder(parse_fma("fp32").acc, PRODUCT_POINT), fma.datapath.chunk or len(a) + 1
     for k, (x, y) in enumerate(zip(left, right, strict=True)):
         begin = k - k % chunk
-        start = c if fma.chunk is None else np.float32(0)
+        start = c if fma.datapath.chunk is None else np.float32(0)
         before = from_bits(int(bits_of(dot(a[begin:k], b[begin:k], start, fma.step, draws=draws))))
-        if fma.datapath == "exact":
+        if fma.datapath.name == "exact":
             yield [(to_f32(exact_sum([(x[i], y[j]) for i, j in fma.terms], -0.0)), before)]
             continue
         (i, j), *rest = fma.terms
@@ -136,7 +136,7 @@ def test_every_addition_is_counted(fma: str, target: str) -> None:
         (row,) = collected.statistics.rows
         assert row.swamping is not None
         assert list(row.swamping.counts) == sampled(steps, DEPTH, stride)
-        assert row.adds == c.size * sampled_steps(stride, DEPTH) * (len(op.terms) if op.datapath == "fp32" else 1)
+        assert row.adds == c.size * sampled_steps(stride, DEPTH) * (len(op.terms) if op.datapath.name == "fp32" else 1)
         assert row.sampled == Fraction(sampled_steps(stride, DEPTH), DEPTH)
         assert (found := vectorised.first_mismatch(np.asarray(got), np.asarray(plain))) is None, found
 

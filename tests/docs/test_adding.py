@@ -20,7 +20,10 @@ from numc.runtime.library import library
 from rooms import ROOMS
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ["adding-a-datapath.md", "adding-a-kind-of-format.md", "adding-an-instruction-set.md", "adding-an-operation.md"]
+PAGES = [
+    f"adding-{what}.md"
+    for what in ("a-datapath", "a-reduction", "a-kind-of-format", "an-instruction-set", "an-operation")
+]
 _BLOCK = re.compile(r"^```(\w+)(?: (run)| file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

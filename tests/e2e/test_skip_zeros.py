@@ -201,12 +201,23 @@ def test_the_switch_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
         assert bits(old(given)) == bits(p(given)), name
 
 
+FUSED = "fmac(bf16, datapath=fused(l=4,bits=9))"
+
+
 @pytest.mark.parametrize(
     ("fma", "case"),
     [
         *(  # steps that know their place
             (fma, CASES[0])
-            for fma in ("avx512_bf16", "bfp(4,3,4)", "int8", "fmac(e6m9, chunk=8)", "fmac(e6m9:sr8)", "mac(e6m9:sr8)")
+            for fma in (
+                "avx512_bf16",
+                "bfp(4,3,4)",
+                "int8",
+                "fmac(e6m9, chunk=8)",
+                "fmac(e6m9:sr8)",
+                "mac(e6m9:sr8)",
+                FUSED,
+            )
         ),
         ("fma(a=bf16:sr8,acc=fp32)", CASES[0]),
         ("mp", replace(CASES[0], stride=(6, 6))),  # 36 phases

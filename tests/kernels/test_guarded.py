@@ -15,7 +15,7 @@ from numc.numerics.grammar import parse_fma
 from numc.numerics.operators import Fma
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.datapaths.datapath import NOTHING, Cheap, Guard
-from numc.passes.kernels.datapaths.guarded import cheap_step, guard, splits
+from numc.passes.kernels.datapaths.steps.guarded import cheap_step, guard, splits
 from numc.passes.kernels.isa.avx2 import AVX2
 from numc.passes.kernels.isa.avx512 import AVX512
 from numc.passes.kernels.isa.instruction_set import InstructionSet

@@ -189,7 +189,7 @@ def _f32_fma(a: F32, b: F32, c: F32) -> F32:
 
 def _step(op: Fma, a: list[F32], b: list[F32], c: F32) -> F32:
     (i, j), *others = op.terms
-    if op.datapath == "exact":
+    if op.datapath.name == "exact":
         total = _product(a[i], b[j])
         for i, j in others:  # multiples of ulp(a) * ulp(b), below 2^51 of them: no rounding
             total = total + _product(a[i], b[j])
@@ -218,12 +218,12 @@ def _ftz_fma(a: F32, b: F32, c: F32) -> F32:
 
 
 def _contract(op: Fma, a: list[list[F32]], b: list[list[F32]], c: F32) -> F32:
-    if op.chunk is not None:
+    if op.datapath.chunk is not None:
         inner = op.step
-        for k in range(0, len(a), op.chunk):
-            c = c + _contract(inner, a[k : k + op.chunk], b[k : k + op.chunk], np.zeros_like(c))
+        for k in range(0, len(a), op.datapath.chunk):
+            c = c + _contract(inner, a[k : k + op.datapath.chunk], b[k : k + op.datapath.chunk], np.zeros_like(c))
         return round(c, op.total)
-    if op.datapath not in ("amx_bf16", "avx512_bf16"):
+    if op.datapath.name not in ("amx_bf16", "avx512_bf16"):
         for x, y in zip(a, b, strict=True):
             c = _step(op, x, y, c)
         return c
@@ -231,7 +231,7 @@ def _contract(op: Fma, a: list[list[F32]], b: list[list[F32]], c: F32) -> F32:
     left, right = [x[0] for x in a], [y[0] for y in b]
     if len(left) % 2:
         left, right = [*left, zero], [*right, zero]
-    if op.datapath == "avx512_bf16":
+    if op.datapath.name == "avx512_bf16":
         for k in range(0, len(left), 2):
             c = _ftz_fma(left[k], right[k], _ftz_fma(left[k + 1], right[k + 1], c))
         return c

@@ -6,7 +6,7 @@ import pytest
 
 from numc.compiler.targets import TARGETS
 from numc.numerics.grammar import parse_fma
-from numc.passes.kernels.datapaths.guarded import splits
+from numc.passes.kernels.datapaths.steps.guarded import splits
 from numc.runtime.library import usable_features
 
 HERE = [name for name, target in TARGETS.items() if usable_features().issuperset(target.features)]
@@ -36,7 +36,7 @@ def variants(fma: str) -> list[tuple[str, bool]]:
             without_cheap = target in WITHOUT_CHEAP and fast
             like_v4 = target == "x86-64-v4-vnni" and not (fast and parse_fma(fma).groups)
             like_vnni = target == "zen4" and not (fast and has_code_for_zen4(fma))
-            like_vnni |= target == "x86-64-v4-amx" and not (fast and parse_fma(fma).datapath == "amx_bf16")
+            like_vnni |= target == "x86-64-v4-amx" and not (fast and parse_fma(fma).datapath.name == "amx_bf16")
             if not (without_cheap or like_v4 or like_vnni):
                 chosen.append((target, fast))
     return chosen
@@ -45,7 +45,7 @@ def variants(fma: str) -> list[tuple[str, bool]]:
 def has_code_for_zen4(fma: str) -> bool:
     """Whether the cheap code of an operator for zen4 is its own."""
     operator = parse_fma(fma)
-    return operator.datapath == "avx512_bf16" or (not operator.groups and splits(operator))
+    return operator.datapath.name == "avx512_bf16" or (not operator.groups and splits(operator))
 
 
 def some_variants(fma: str, number: int) -> list[tuple[str, bool]]:

@@ -58,7 +58,7 @@ OPERATORS = {
     "mac(e6m9n)": "mac(e6m9n,chunk=3,total=fp32)",
     "fma(a=bf16,acc=e5m2:rtz,datapath=exact)": "fma(a=bf16,acc=e5m2:rtz,datapath=exact,chunk=3,total=fp32)",
     # What has an order of its own, or sees whole operands, stays as it is.
-    **dict.fromkeys(("amx_bf16", "fmac(bf16,chunk=2)", "highbfp", "int8"), ""),
+    **dict.fromkeys(("amx_bf16", "fmac(bf16,chunk=2)", "fmac(bf16,datapath=fused(l=2,bits=9))", "highbfp", "int8"), ""),
 }
 
 

@@ -39,15 +39,16 @@ def _partial_sums(s: Setting) -> int:
 
 
 def _size(s: Setting) -> int | None:
-    return s.fma.chunk
+    return s.fma.datapath.chunk
 
 
 def enter(m: Micro, segment: Segment) -> Accumulators:
     """The sums of a chunk so far: zeros, or of one that goes on what the block before left."""
     f, code = m.f, m.code
     zero = code.f32(0.0)
-    assert m.setting.fma.chunk is not None
-    if not Chunks(m.setting.fma.chunk, m.setting.tile.k_block).carried:
+    chunk = m.setting.fma.datapath.chunk
+    assert chunk is not None
+    if not Chunks(chunk, m.setting.tile.k_block).carried:
         return [zero] * len(m.places)
     goes_on = f.compare("slt", segment.begin, f.number(0))
     with f.choose(goes_on, *[code.ty("f32")] * len(m.places)) as choice:

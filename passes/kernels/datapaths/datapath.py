@@ -3,7 +3,8 @@
 A micro-kernel updates one micro-tile of accumulators by the steps of one block of k. Its datapath divides the block
 into segments (one, unless sums are kept apart), and each segment is: `enter`, which gives the accumulators in
 registers; `walk`, the loop over the steps of k, of which each is `step` on every accumulator, or `cheap` where a guard
-admits it; and `leave`, which stores what the walk left. `finish` ends the reduction. Only `step` has no default.
+admits it; and `leave`, which stores what the walk left. `finish` ends the reduction. A walk of its own needs no
+`step`.
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ class Setting:
         """The type of that operand's elements in memory: f32, or integers of as many bits as its format has."""
         if side not in self.narrow_in_memory:
             return "f32"
-        return "i8" if self.fma.datapath == "bytes" else f"i{self.conversion(side).format.bits}"
+        return "i8" if self.fma.datapath.name == "bytes" else f"i{self.conversion(side).format.bits}"
 
     def adjacency_of(self, side: str) -> Adjacency:
         """What is known of the memory of that operand."""
@@ -232,6 +233,7 @@ class Micro:
         """Append one step on one accumulator."""
         s = self.setting
         if not self.fast:
+            assert self.datapath.step is not None
             return self.datapath.step(code, s.fma, a, b, c, drawn)
         assert self.datapath.cheap is not None
         return self.datapath.cheap(code, s.fma, s.instructions, a, b, c, drawn, product)
@@ -240,7 +242,7 @@ class Micro:
 def product_numbers(code: Code, fma: Fma, widths: Value) -> Numbers:
     """Append the numbers of a product's format from its widths (an i64 scalar); datapath exact rounds in binary64."""
     assert fma.product is not None
-    return run_time(code, widths, fma.product, F64 if fma.datapath == "exact" else F32)
+    return run_time(code, widths, fma.product, F64 if fma.datapath.name == "exact" else F32)
 
 
 @dataclass(frozen=True)
@@ -506,7 +508,8 @@ def scaled(m: Micro, lanes: list[list[Value]]) -> list[list[Value]]:
 class Datapath:
     """The functions of a datapath. Those that a `Setting` is passed to answer a question, the others append code.
 
-    step: one multiply-add, exact for every input. cheap: one that is exact under `limits`, on values times `scale`.
+    step: one multiply-add, exact for every input; None if the walk takes none.
+    cheap: one that is exact under `limits`, on values times `scale`.
     limits: when `cheap` may run; None if never. With a `scale`, no result may overflow, or be tiny and inexact, either:
     the flags are watched. flushes: `cheap` runs with subnormal operands and results replaced by zeros instead.
     together: how many accumulators take a step operation by operation, before the next ones do.
@@ -524,7 +527,7 @@ class Datapath:
     that are converted as they are read (unpacked_row.py), and for the last lanes by a micro-kernel of their own.
     """
 
-    step: Step
+    step: Step | None = None
     cheap: Cheap | None = None
     limits: Callable[[Setting], Guard | None] = _never
     scale: Callable[[Setting], float] = _one

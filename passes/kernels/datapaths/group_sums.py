@@ -18,7 +18,6 @@ from dataclasses import replace
 
 from numc.numerics.operators import Fma
 from numc.passes.kernels.builder import Function
-from numc.passes.kernels.datapaths.chain import fp32_step
 from numc.passes.kernels.datapaths.counting import count_sums
 from numc.passes.kernels.datapaths.datapath import Accumulators, Datapath, Guard, Micro, Segment, Setting, panels
 from numc.passes.kernels.datapaths.groups import Groups
@@ -231,7 +230,6 @@ def finish(s: Setting, name: str) -> str:
 
 
 GROUPS = Datapath(
-    step=fp32_step,  # a step outside of a reduction
     limits=_limits,
     state=_integers,
     segment=_size,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from numc.numerics.datapaths import Blocks
 from numc.numerics.operators import Fma
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.datapaths.datapath import Guard
@@ -89,11 +90,17 @@ def _to_24_bits(code: Code, x: Value) -> Value:
 
 
 def block_of_k(k_block: int, width: int, fma: Fma) -> int:
-    """The size of a block of k: `k_block`, or about that in whole groups and whole vectors, or below it in chunks."""
-    if fma.chunk is not None:
-        unit = math.lcm(fma.chunk, STEPS)
-        return k_block // unit * unit or k_block
-    if fma.group is None or fma.group.group is None:
-        return k_block
-    unit = math.lcm(fma.group.group, width)
+    """The size of a block of k: about `k_block` in whole groups or blocks of products, and in chunks if they fit."""
+    unit = unit_of_k(fma, width)
+    chunks = math.lcm(fma.datapath.chunk or 1, unit)
+    if chunks <= k_block:
+        unit = chunks
     return max(unit, k_block // unit * unit)
+
+
+def unit_of_k(fma: Fma, width: int) -> int:
+    """What the size of a block of k is a multiple of: no group and no block of products is in two of them."""
+    if fma.group is not None:
+        return STEPS if fma.group.group is None else math.lcm(fma.group.group, width)
+    within = fma.datapath.within
+    return math.lcm(within.length, STEPS) if isinstance(within, Blocks) else STEPS

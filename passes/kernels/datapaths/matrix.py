@@ -26,7 +26,7 @@ def product_of(s: Setting) -> Product | None:
         return None
     if t.rows % unit.size or t.rows > _MOST * unit.size or t.vectors > _MOST:
         return None
-    return multiplied(s.fma.datapath, unit, swap=s.swap)
+    return multiplied(s.fma.datapath.name, unit, swap=s.swap)
 
 
 def in_matrices(plain: Datapath) -> Datapath:

@@ -17,7 +17,6 @@ from numc.numerics.formats import Noise
 from numc.numerics.operators import Fma
 from numc.numerics.reference.random import field_bits
 from numc.passes.kernels.builder import Code, Function
-from numc.passes.kernels.datapaths.chain import emit_sum
 from numc.passes.kernels.datapaths.datapath import (
     Accumulators,
     Datapath,
@@ -30,7 +29,8 @@ from numc.passes.kernels.datapaths.datapath import (
     panels,
     scaled,
 )
-from numc.passes.kernels.datapaths.guarded import saturates
+from numc.passes.kernels.datapaths.steps.chain import emit_sum
+from numc.passes.kernels.datapaths.steps.guarded import saturates
 from numc.passes.kernels.isa.instruction_set import InstructionSet
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.random_bits import emit_draw, emit_element, emit_group, emit_mix, run_of
@@ -41,18 +41,12 @@ _ANY = -1000  # no product is too small: its rounding is part of the definition
 
 
 def stochastic(base: Datapath) -> Datapath:
-    """The datapath `base`, whose roundings draw."""
-    return replace(
-        base,
-        cheap=cheap_step,
-        limits=limits,
-        scale=scale,
-        arguments=(*base.arguments, *ARGUMENTS.items()),
-        prepare=prepare,
-        draw=draw,
-        walk=walk,
-        in_place=False,
-    )
+    """The datapath `base`, whose roundings draw; the cheap sequence is for single steps."""
+    arguments = (*base.arguments, *ARGUMENTS.items())
+    found = replace(base, arguments=arguments, prepare=prepare, draw=draw, in_place=False)
+    if base.walk is not one_by_one:
+        return found
+    return replace(found, cheap=cheap_step, limits=limits, scale=scale, walk=walk)
 
 
 @dataclass(frozen=True)
@@ -75,7 +69,7 @@ def limits(s: Setting) -> Guard | None:
     # The exact sum cut to 24 bits has to reach down to the noise.
     cuts = s.instructions.fma_rounded is not None
     reaches = cuts and len(fma.terms) == 1 and fmt.precision + to.noise.bits <= 24
-    if fma.datapath == "exact" and not reaches:
+    if fma.datapath.name == "exact" and not reaches:
         return None
     return Guard(126 if fmt.exponent_bits == 8 or saturates(to) else fmt.emax, _ANY, minus_zero=True)
 
@@ -104,7 +98,7 @@ def _noisy_step(
     """A step that draws field `position` of `word`; without a position, the word is the noise itself."""
     to, fmt = fma.acc, fma.acc.format
     assert to.noise is not None
-    if fma.datapath == "exact":
+    if fma.datapath.name == "exact":
         assert isa.fma_rounded is not None
         total = isa.fma_rounded(code, a[0], b[0], c, "zero")
     else:
@@ -180,8 +174,8 @@ def draws_at(f: Function, s: Setting, kept: Words, k: Value) -> list[Drawn]:
 
 def walk(m: Micro, first: Value, end: Value, values: Accumulators) -> Accumulators:
     """The steps of k; the cheap sequence by runs of steps that share random words, then those that are left."""
-    noise, chunk = m.setting.fma.acc.noise, m.setting.fma.chunk
-    if not m.fast or noise is None or noise.lfsr or (chunk is not None and chunk % run_of(noise)):
+    noise, size = m.setting.fma.acc.noise, m.datapath.segment(m.setting)
+    if not m.fast or noise is None or noise.lfsr or (size is not None and size % run_of(noise)):
         return one_by_one(m, first, end, values)
     f, run = m.f, run_of(noise)
     runs_end = f.i64("subi", end, f.i64("remui", end, run))

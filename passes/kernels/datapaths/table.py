@@ -8,19 +8,21 @@ from types import MappingProxyType
 
 from numc.numerics.operators import Fma
 from numc.passes.kernels.builder import Code
-from numc.passes.kernels.datapaths import flushing, guarded, overflowing
 from numc.passes.kernels.datapaths.chunked import chunked
 from numc.passes.kernels.datapaths.counting import counting
 from numc.passes.kernels.datapaths.datapath import NOTHING, Datapath, Drawn, Parts
+from numc.passes.kernels.datapaths.fused import FUSED
 from numc.passes.kernels.datapaths.group_sums import GROUPS
 from numc.passes.kernels.datapaths.hardware import AMX_BF16, AVX512_BF16
 from numc.passes.kernels.datapaths.integers import INTEGERS
+from numc.passes.kernels.datapaths.steps import flushing, guarded, overflowing
 from numc.passes.kernels.datapaths.stochastic import stochastic
 from numc.passes.kernels.ssa import Value
 
 DATAPATHS: Mapping[str, Datapath] = MappingProxyType({
     "fp32": guarded.FP32,
     "exact": guarded.EXACT,
+    "fused": FUSED,
     "amx_bf16": AMX_BF16,
     "avx512_bf16": AVX512_BF16,
     "fmac2": GROUPS,
@@ -38,13 +40,13 @@ def datapath_of(fma: Fma, *, statistics: bool = False, rows: int = 1) -> Datapat
     if fma.groups:
         found = GROUPS
     else:
-        found = DATAPATHS[fma.datapath]
+        found = DATAPATHS[fma.datapath.name]
         if rows > 1 and not statistics:
             if flushing.applies(fma):
                 found = flushing.FLUSHING
             elif overflowing.applies(fma):
                 found = overflowing.overflowing(found)
-        if fma.chunk is not None:
+        if fma.datapath.chunk is not None:
             found = chunked(found)
         if fma.draws:
             found = stochastic(found)
@@ -53,4 +55,6 @@ def datapath_of(fma: Fma, *, statistics: bool = False, rows: int = 1) -> Datapat
 
 def emit_fma(code: Code, a: Parts, b: Parts, c: Value, fma: Fma, drawn: Drawn = NOTHING) -> Value:
     """Append one step ``D = round_acc(sum of products + C)`` on the parts of `a` and `b`, exact for every input."""
-    return datapath_of(fma).step(code, fma, a, b, c, drawn)
+    step = datapath_of(fma).step
+    assert step is not None, f"'{fma}' is computed in reductions alone"
+    return step(code, fma, a, b, c, drawn)

@@ -169,7 +169,7 @@ def layout(kernel: Kernel, side: str) -> Layout:
     alone = ""
     if kernel.dot and kernel.groups is None:
         first = "unsigned" if kernel.operand(side) == 0 else "integers"
-        alone = {"avx512_bf16": "bf16", "amx_bf16": "bf16", "bytes": first}.get(kernel.fma.datapath, "integers")
+        alone = {"avx512_bf16": "bf16", "amx_bf16": "bf16", "bytes": first}.get(kernel.fma.datapath.name, "integers")
     sizes = kernel.tile.width, count, kernel.parts(side), kernel.tile.k_block
     matrix = 0 if kernel.matrix is None else kernel.matrix.size
     return Layout(side, *sizes, *words, alone=alone, matrix=matrix)

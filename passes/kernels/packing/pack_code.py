@@ -282,7 +282,7 @@ def converted(code: Code, kernel: Kernel, side: str, raw: Value, widths: Numbers
     """Append the conversion of lanes of an operand to its format, in which narrow ones are already."""
     if side not in kernel.narrow_in_memory:
         return emit_round(code, raw, kernel.conversion(side), widths=widths)
-    if kernel.fma.datapath == "bytes":
+    if kernel.fma.datapath.name == "bytes":
         return code.cast("sitofp", _integer_of_byte(code, kernel, side, raw), "f32")
     return emit_widened(code, code.cast("extui", raw, "i32"), kernel.conversion(side).format)
 

@@ -271,6 +271,7 @@ def _step(
     a, b = (lanes, rows) if kernel.swap else (rows, lanes)
     datapath, fma = kernel.datapath, kernel.fma
     if not fast:
+        assert datapath.step is not None
         return datapath.step(code, fma, a, b, acc, drawn)
     assert datapath.cheap is not None
     return datapath.cheap(code, fma, kernel.instructions, a, b, acc, drawn, None)

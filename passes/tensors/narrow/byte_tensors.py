@@ -54,7 +54,7 @@ def _candidates(module: ir.Operation) -> list[ir.Value]:
 def _factors(generic: ir.Operation) -> tuple[int, ...]:
     """The numbers of A and B of a contraction of bytes; none of any other operation."""
     found = contracted(generic)
-    return found.numbers[:2] if found is not None and found.fma.datapath == "bytes" else ()
+    return found.numbers[:2] if found is not None and found.fma.datapath.name == "bytes" else ()
 
 
 def _element(tensor: ir.Value) -> str:

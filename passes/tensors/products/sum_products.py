@@ -15,7 +15,8 @@ from math import prod
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
-from numc.numerics.operators import FP32, SOFTWARE_DATAPATHS, Fma
+from numc.numerics.datapaths import Steps
+from numc.numerics.operators import FP32, Fma
 from numc.passes import linalg
 from numc.passes.dialect import contracted
 
@@ -94,11 +95,7 @@ def _is_product(op: ir.Operation) -> bool:
 
 def _takes_chunks(fma: Fma) -> bool:
     """Whether the chain of an operator has no order of its own, and depends on nothing but its operands."""
-    return (
-        not (fma.groups or fma.stochastic or fma.open_operands)
-        and fma.chunk is None
-        and fma.datapath in SOFTWARE_DATAPATHS
-    )
+    return isinstance(fma.order, Steps) and not (fma.stochastic or fma.open_operands)
 
 
 def _key(product: ir.Operation) -> tuple[object, ...]:
@@ -136,7 +133,8 @@ def _join(found: _Sum) -> None:
     new.move_before(last)
     one = contracted(new)
     assert one is not None
-    fma = replace(one.fma, name="", chunk=depth, keeps_total=one.fma.acc.format != FP32.format)
+    path = replace(one.fma.datapath, chunk=depth, keeps_total=one.fma.acc.format != FP32.format)
+    fma = replace(one.fma, name="", datapath=path)
     one.step.attributes["fma"] = ir.StringAttr.get(str(fma), new.context)
     rooms = dict.fromkeys(addition.operands[2] for addition in found.additions)
     linalg.replace(last, new.results)

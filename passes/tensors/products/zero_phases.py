@@ -13,7 +13,8 @@ from itertools import product
 
 from torch_mlir import ir
 
-from numc.numerics.operators import SOFTWARE_DATAPATHS, Fma
+from numc.numerics.datapaths import Steps
+from numc.numerics.operators import Fma
 from numc.passes import linalg
 from numc.passes.dialect import contracted
 
@@ -142,7 +143,7 @@ def find(generic: ir.Operation) -> Spread | None:
     if found is None or sorted(found.numbers) != [0, 1, 2] or len(generic.results) != 1:
         return None
     fma = found.fma
-    if fma.groups or fma.stochastic or fma.chunk is not None or fma.datapath not in SOFTWARE_DATAPATHS:
+    if fma.stochastic or not isinstance(fma.order, Steps):
         return None
     for number in (0, 1):
         insertion = inserted(generic.operands[number])

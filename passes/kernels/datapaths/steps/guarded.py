@@ -39,7 +39,8 @@ from __future__ import annotations
 from numc.numerics.formats import Conversion
 from numc.numerics.operators import Fma
 from numc.passes.kernels.builder import Code
-from numc.passes.kernels.datapaths.chain import (
+from numc.passes.kernels.datapaths.datapath import Datapath, Drawn, Guard, Parts, Setting
+from numc.passes.kernels.datapaths.steps.chain import (
     emit_sum,
     emit_to_odd,
     exact_addends,
@@ -47,7 +48,6 @@ from numc.passes.kernels.datapaths.chain import (
     fp32_addends,
     fp32_step,
 )
-from numc.passes.kernels.datapaths.datapath import Datapath, Drawn, Guard, Parts, Setting
 from numc.passes.kernels.isa.instruction_set import InstructionSet
 from numc.passes.kernels.ssa import Value
 
@@ -60,9 +60,9 @@ def limits(s: Setting) -> Guard | None:
 def guard(fma: Fma) -> Guard | None:
     """Return the condition of the cheap sequence of `fma`, an operator without random bits, or None if it has none."""
     to, fmt = fma.acc, fma.acc.format
-    if fma.datapath not in ("fp32", "exact") or (fma.product is None and not _is_cheap(to)):
+    if fma.datapath.name not in ("fp32", "exact") or (fma.product is None and not _is_cheap(to)):
         return None
-    exact = fma.datapath == "exact"
+    exact = fma.datapath.name == "exact"
     # Several products have no error that one binary32 number holds: their sum is exact in binary64 only.
     if exact and (len(fma.terms) > 1 or sum(c.format.precision for c in fma.singles) > 24):
         return None
@@ -131,7 +131,7 @@ def saturates(to: Conversion) -> bool:
 def splits(fma: Fma) -> bool:
     """Whether a cheap step of `fma` is a sum and `split`, once or for each part, without more to do."""
     fmt = fma.acc.format
-    if fma.datapath != "fp32" or fma.product is not None or guard(fma) is None or fmt.parts > 2:
+    if fma.datapath.name != "fp32" or fma.product is not None or guard(fma) is None or fmt.parts > 2:
         return False
     return fmt.parts == 2 or (fmt.precision <= 11 and (fmt.exponent_bits == 8 or not fmt.subnormals))
 
@@ -164,7 +164,7 @@ def scaled_step(
     fmt = fma.acc.format
     if fmt.parts == 3:
         return emit_sum(code, a, b, c, fma)  # 24 bits: also what the exact sum rounds to
-    if fma.datapath == "exact":
+    if fma.datapath.name == "exact":
         if fmt.parts == 2:
             return _exact_pair(code, isa, a[0], b[0], c)
         if fmt.exponent_bits == 8 and fmt.precision <= 11:

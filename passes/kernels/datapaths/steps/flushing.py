@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from numc.numerics.datapaths import Steps
 from numc.numerics.operators import Fma
 from numc.passes.kernels.builder import Code
-from numc.passes.kernels.datapaths import guarded
 from numc.passes.kernels.datapaths.datapath import Drawn, Guard, Parts, Setting
+from numc.passes.kernels.datapaths.steps import guarded
 from numc.passes.kernels.isa.instruction_set import InstructionSet
 from numc.passes.kernels.ssa import Value
 
@@ -24,7 +25,7 @@ _LEAST_NORMAL = -126
 def applies(fma: Fma) -> bool:
     """Whether steps of the operator, which draws no random bits, can be taken in that mode."""
     fmt = fma.acc.format
-    if fma.datapath != "fp32" or fma.chunk is not None or fma.product is not None or len(fma.terms) > 1:
+    if fma.datapath.name != "fp32" or not isinstance(fma.order, Steps) or fma.product is not None or len(fma.terms) > 1:
         return False
     if guarded.guard(fma) is None:
         return False

@@ -1,0 +1,85 @@
+"""Reductions that take products in blocks: a datapath made of one function, which adds a block to the accumulators.
+
+A block begins at a multiple of its length, counted from the first product of the reduction, or of a chunk: blocks of k
+hold whole blocks (groups.py). Only the last one may be short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from numc.numerics.datapaths import Blocks
+from numc.numerics.operators import Fma
+from numc.passes.kernels.builder import Code
+from numc.passes.kernels.datapaths.datapath import Accumulators, Datapath, Drawn, Micro, Parts, fetch_ahead, panels
+from numc.passes.kernels.ssa import Value
+
+
+@dataclass(frozen=True)
+class Products:
+    """The products of a block, of every accumulator: those from step `first` up to `end` of a micro-kernel, of `length`
+    in a whole block; or one pair of operands."""
+
+    length: int
+    m: Micro | None = None
+    first: Value | None = None
+    end: Value | None = None
+    pair: tuple[Parts, Parts] = ((), ())
+
+    def fold(self, starts: Sequence[Value], step: Callable[[int, Value, Parts, Parts], Value]) -> list[Value]:
+        """Append a loop over the products of the block, which takes a value for each accumulator from `starts` on.
+
+        step: appends the next value of an accumulator, from its number, its value, and the parts of A and of B.
+        """
+        m, end = self.m, self.end
+        if m is None or self.first is None or end is None:
+            return [step(n, value, *self.pair) for n, value in enumerate(starts)]
+        with m.f.carry(self.first, end, 1, starts) as loop:
+            pairs = _pairs(m, loop.index)
+            loop.next = [step(n, v, *pair) for n, (v, pair) in enumerate(zip(loop.values, pairs, strict=True))]
+        return loop.results
+
+    def all(self, product: Callable[[Parts, Parts], Value]) -> list[list[Value]]:
+        """Append all products of a block, [accumulator][product]; those that a short one lacks are of +0 and +0."""
+        m, end = self.m, self.end
+        if m is None or self.first is None or end is None:
+            return [[product(*self.pair)]]
+        f, code, found = m.f, m.code, []
+        for n in range(self.length):
+            k = f.i64("addi", self.first, n)
+            there = f.compare("slt", k, end)
+            pairs = _pairs(m, f.select(there, k, self.first))
+            zero = code.f32(0.0)
+            found.append([product(*([code.select(there, x, zero) for x in parts] for parts in pair)) for pair in pairs])
+        return [list(products) for products in zip(*found, strict=True)]
+
+
+#: Appends what a block makes of accumulators, given what their roundings draw.
+Block = Callable[[Code, Fma, Products, Accumulators, Sequence[Drawn]], Accumulators]
+
+
+def in_blocks(block: Block) -> Datapath:
+    """The datapath that adds blocks of products; a single multiply-add is a block of one."""
+
+    def step(code: Code, fma: Fma, a: Parts, b: Parts, c: Value, drawn: Drawn) -> Value:
+        (found,) = block(code, fma, Products(1, pair=(a, b)), [c], [drawn])
+        return found
+
+    def walk(m: Micro, first: Value, end: Value, values: Accumulators) -> Accumulators:
+        within = m.setting.fma.datapath.within
+        assert isinstance(within, Blocks)
+        with m.f.carry(first, end, within.length, values) as loop:
+            fetch_ahead(m, loop.index)
+            last = m.f.i64("minsi", m.f.i64("addi", loop.index, within.length), end)
+            products = Products(within.length, m, loop.index, last)
+            loop.next = block(m.code, m.setting.fma, products, loop.values, m.drawn(loop.index))
+        return loop.results
+
+    return Datapath(step=step, walk=walk)
+
+
+def _pairs(m: Micro, k: Value) -> list[tuple[Parts, Parts]]:
+    """The parts of A and of B of step `k`, for every accumulator."""
+    rows, lanes = panels(m, k)
+    return [m.setting.ordered(row, lane) for row in rows for lane in lanes]
