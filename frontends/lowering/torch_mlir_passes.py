@@ -24,7 +24,7 @@ from numc.frontends.lowering.sorting import lower_sorts
 from numc.frontends.words import crashed, in_words
 from numc.frontends.workers import process
 from numc.frontends.workers.worker import Answer, Parts, Stage
-from numc.passes import dialect
+from numc.passes import dialect, linalg
 
 
 def diagnostic(error: ir.MLIRError) -> str:
@@ -56,7 +56,7 @@ def lower(module: ir.Module) -> None:
         lower_scans(module)
         lower_sorts(module)
         fill_starts(module)
-        _keep_nan(module)
+        _keep_values(module)
         keep_places_inside(module)
 
 
@@ -68,8 +68,11 @@ def run(pipeline: str, module: ir.Module) -> None:
     module.operation.verify()
 
 
-def _keep_nan(module: ir.Module) -> None:
-    """Let NaN stay NaN: torch-mlir's clamp replaces it by the limit, its maximum and minimum by the second operand."""
+def _keep_values(module: ir.Module) -> None:
+    """Let NaN stay NaN, and -0 what it is in torch and onnxruntime.
+
+    torch-mlir's clamp replaces NaN by the limit, its maximum and minimum by the second operand; its relu makes -0 +0.
+    """
     for op in operations(module):
         if op.name != "arith.select" or isinstance(op.operands[0].owner, ir.Block):
             continue
@@ -84,6 +87,19 @@ def _keep_nan(module: ir.Module) -> None:
             with ir.InsertionPoint(op), op.location:
                 is_nan = arith.CmpFOp(arith.CmpFPredicate.UNO, one, one).result
                 op.operands[0] = arith.OrIOp(compared.results[0], is_nan).result
+        if list(compared.operands) == [one, other] and predicate == arith.CmpFPredicate.UGT and _is_zero(other):
+            kept = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(arith.CmpFPredicate.UGE))
+            compared.attributes["predicate"] = kept
+
+
+def _is_zero(value: ir.Value) -> bool:
+    """Whether a value is the constant +0."""
+    made = linalg.maker(value)
+    return (
+        made is not None
+        and made.name == "arith.constant"
+        and str(made.attributes["value"]).startswith("0.000000e+00 :")
+    )
 
 
 _ORDERED = {

@@ -16,6 +16,7 @@ from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
 from numc.frontends.pytorch.rewrites import (
     cumulative,
+    determinants,
     distinct,
     elementwise,
     experts,
@@ -30,12 +31,12 @@ from numc.frontends.pytorch.rewrites import (
     views,
 )
 from numc.frontends.pytorch.rewrites.embeddings import embedding_bag, one_hot
-from numc.frontends.pytorch.rewrites.images import boxes
+from numc.frontends.pytorch.rewrites.images import boxes, resizing, sampling
 from numc.frontends.pytorch.rewrites.images.adaptive_pools import adaptive_avg_pool
 from numc.frontends.pytorch.rewrites.images.convolutions import constant_pad_nd, conv_tbc, convolution
 from numc.frontends.pytorch.rewrites.images.gradients import gradients
 from numc.frontends.pytorch.rewrites.images.pools import poolings
-from numc.frontends.pytorch.rewrites.images.resizing import nearest, smooth_cubic, smooth_linear
+from numc.frontends.pytorch.rewrites.scalars import OF_ONE_DTYPE, in_one_dtype
 
 aten = torch.ops.aten
 
@@ -44,7 +45,7 @@ aten = torch.ops.aten
 _ROUNDED_ONCE = (
     *(aten.erfc.default, aten.special_erfcx.default, aten.erfinv.default, aten.lgamma.default, aten.digamma.default),
     *(aten.elu.default, aten.gelu.default, aten.hypot.default, aten.logcumsumexp.default),
-    aten.std.correction,
+    *(aten.std.correction, aten.logaddexp2.default),
     *(aten.addcmul.default, aten.addcdiv.default, aten.lerp.Scalar, aten.lerp.Tensor),
     *(aten.div.Tensor_mode, aten.div.Scalar_mode),
 )
@@ -131,6 +132,7 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.masked_scatter.default: scatters.masked_scatter,
         aten.view.default: views.view,
         aten.split_with_sizes.default: views.split_with_sizes,
+        aten.tensor_split.sections: views.tensor_split,
         aten.as_strided.default: views.as_strided,
         aten.as_strided_scatter.default: views.as_strided_scatter,
         aten.diagonal_scatter.default: views.diagonal_scatter,
@@ -157,18 +159,21 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.isin.Tensor_Scalar: orders.isin,
         aten.isin.Scalar_Tensor: orders.isin,
         aten.histc.default: orders.histc,
-        aten.upsample_nearest1d.vec: nearest(aten.upsample_nearest1d.vec),
-        aten.upsample_nearest2d.vec: nearest(aten.upsample_nearest2d.vec),
-        aten.upsample_nearest3d.vec: nearest(aten.upsample_nearest3d.vec, always=True),
-        aten._upsample_bilinear2d_aa.default: smooth_linear,
-        aten._upsample_bicubic2d_aa.default: smooth_cubic,
+        aten.upsample_nearest1d.vec: resizing.nearest(aten.upsample_nearest1d.vec),
+        aten.upsample_nearest2d.vec: resizing.nearest(aten.upsample_nearest2d.vec),
+        aten.upsample_nearest3d.vec: resizing.nearest(aten.upsample_nearest3d.vec, always=True),
+        **resizing.linear(),
+        aten.grid_sampler_2d.default: sampling.grid_sampler_2d,
+        aten._upsample_bilinear2d_aa.default: resizing.smooth_linear,
+        aten._upsample_bicubic2d_aa.default: resizing.smooth_cubic,
         aten.cummax.default: cumulative.cummax,
         aten.cummin.default: cumulative.cummin,
         aten.cumsum.default: cumulative.cumsum,
         aten.cumprod.default: cumulative.cumprod,
         aten.logcumsumexp.default: cumulative.logcumsumexp,
         aten.var.correction: moments.var,
-        aten.std.correction: moments.std,
+        aten.std.correction: moments.std_in_double,
+        aten.std_mean.correction: moments.std_mean,
         aten.var_mean.correction: moments.var_mean,
         aten.signbit.default: elementwise.signbit,
         aten.copysign.Tensor: elementwise.copysign,
@@ -178,6 +183,7 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.div.Scalar_mode: elementwise.div_mode,
         aten.leaky_relu.default: elementwise.leaky_relu,
         aten.copysign.Scalar: elementwise.copysign,
+        aten.logaddexp2.default: elementwise.logaddexp2,
         aten.isfinite.default: elementwise.isfinite,
         aten.isclose.default: elementwise.isclose,
         aten.fmax.default: elementwise.fmax,
@@ -187,6 +193,7 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.erfc.default: elementwise.erfc,
         aten._cdist_forward.default: elementwise.cdist,
         aten.addmv.default: addmv,
+        **determinants.decompositions(),
         aten.max.dim: extremes.max_dim,
         aten.min.dim: extremes.min_dim,
         aten.argmax.default: extremes.argmax,
@@ -228,4 +235,5 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.addcdiv.default: lambda x, a, b, value=1: add(x, a / b, value),
         aten.lerp.Scalar: lerp,
     }
-    return table | {operation: rounded_once(table[operation]) for operation in _ROUNDED_ONCE}
+    table |= {operation: rounded_once(table[operation]) for operation in _ROUNDED_ONCE}
+    return table | {operation: in_one_dtype(operation, table.get(operation)) for operation in OF_ONE_DTYPE}

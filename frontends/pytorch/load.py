@@ -50,6 +50,7 @@ from numc.frontends.pytorch.graphs.selections import by_places
 from numc.frontends.pytorch.graphs.strides import with_eager_strides
 from numc.frontends.pytorch.places import place_in, place_of
 from numc.frontends.pytorch.rewrites.images.boxes import any_number_kept
+from numc.frontends.pytorch.rewrites.views import any_size_split
 from numc.frontends.words import together
 from numc.frontends.workers import process
 from numc.frontends.workers.worker import Answer, Parts, Stage
@@ -80,7 +81,7 @@ def load(
     """
     prepare()
     # torch traces in one thread at a time, and torch.compile waits for this lock, too.
-    with compile_lock, any_number_kept():
+    with compile_lock, any_number_kept(), any_size_split():
         return _loaded(module, example_inputs, dynamic_shapes)
 
 

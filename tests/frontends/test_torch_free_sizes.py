@@ -150,3 +150,13 @@ def test_deviations_of_narrow_dtypes_are_rounded_once() -> None:
         x = (3 * torch.randn(50, 40)).to(dtype)
         program = numc.compile(Calls(lambda x: x.std(0)), (x,), dynamic_shapes=(({0: Dim.DYNAMIC},),))
         assert torch.equal(program(x), x.std(0))
+
+
+@pytest.mark.parametrize("parts", [2, 4])
+def test_splits_into_parts_that_differ(parts: int) -> None:
+    module = Calls(lambda x: [part + 1 for part in torch.tensor_split(x, parts)])
+    program = numc.compile(module, (torch.rand(11, 2),), dynamic_shapes=(({0: Dim.AUTO},),))
+    for size in (8, 9, 10, 11, 15):
+        value = torch.rand(size, 2)
+        for got, want in zip(program(value).values(), module(value)[0], strict=True):
+            assert torch.equal(got, want), size

@@ -12,7 +12,7 @@ import torch
 from torch._decomp import decompositions as torch_rnn
 
 from numc.frontends.pytorch.decompositions import add, decomposition_table, rounded_once
-from numc.frontends.pytorch.rewrites import elementwise
+from numc.frontends.pytorch.rewrites import elementwise, moments
 
 aten = torch.ops.aten
 
@@ -108,6 +108,7 @@ def training_table() -> dict[Any, Callable[..., Any]]:
     del table[aten.empty_strided.default]  # torch makes it without writing to it
     for name in ("bilinear", "bicubic"):  # their weights are of float64, which stays with torch
         del table[getattr(aten, f"_upsample_{name}2d_aa").default]
+    table[aten.std.correction] = rounded_once(moments.std)  # in float32 as far as it can be
     for operation, function in (
         (aten.special_erfcx, elementwise.erfcx),
         (aten.erfinv, elementwise.erfinv),

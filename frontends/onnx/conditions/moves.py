@@ -61,7 +61,9 @@ def _one_hot(_: Node) -> Conditions:
 def _range(node: Node) -> Conditions:
     yield "at(2, 0) != 0", "the step of a range is 0"
     if not node.is_float(node.input(0)):  # a difference that overflows has the other sign
-        yield "(at(1, 0) > at(0, 0)) == (at(1, 0) - at(0, 0) > 0)", "a range is longer than numbers of its type count"
+        empty = "(at(1, 0) > at(0, 0)) != (at(2, 0) > 0)"
+        fits = "(at(1, 0) > at(0, 0)) == (at(1, 0) - at(0, 0) > 0)"
+        yield f"{empty} or {fits}", "a range is longer than numbers of its type count"
 
 
 def _top_k(node: Node) -> Conditions:

@@ -11,6 +11,7 @@ import torch
 
 from numc.frontends.pytorch import operators
 from numc.frontends.pytorch.operators import bits
+from numc.frontends.pytorch.rewrites.scalars import common
 
 aten = torch.ops.aten
 
@@ -52,11 +53,11 @@ def div_mode(value: torch.Tensor, divisor: Any, *, rounding_mode: str | None = N
     The floor is that of the exact quotient, and that of an infinity over a number is NaN, as in Python.
     """
     dtype = torch.result_type(value, divisor)
+    if rounding_mode is not None and (found := common((value, divisor))) is not None:
+        return torch.div(*found, rounding_mode=rounding_mode)
     if dtype == torch.int8 and rounding_mode is not None:
         divisor = divisor.int() if isinstance(divisor, torch.Tensor) else divisor
         return torch.div(value.int(), divisor, rounding_mode=rounding_mode).to(dtype)
-    if dtype == torch.uint8 and isinstance(divisor, int) and divisor < 0:  # which becomes a uint8 first
-        return torch.div(value, divisor % 256, rounding_mode=rounding_mode)
     if not dtype.is_floating_point or rounding_mode is None:
         return NotImplemented
     if not isinstance(divisor, torch.Tensor):
@@ -77,6 +78,13 @@ def div_mode(value: torch.Tensor, divisor: Any, *, rounding_mode: str | None = N
 def leaky_relu(value: torch.Tensor, negative_slope: float = 0.01) -> torch.Tensor:
     """aten.leaky_relu, not as a sum, which loses the sign of zeros."""
     return torch.where(value > 0, value, value * negative_slope)
+
+
+def logaddexp2(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """aten.logaddexp2: torch-mlir adds the powers, of which the smaller may be lost."""
+    most = torch.maximum(one, other)
+    found = most + (-(one - other).abs()).exp2().log1p() * (1 / math.log(2))
+    return torch.where((one == other) & (one.abs() == float("inf")), one, found)
 
 
 def isfinite(value: torch.Tensor) -> torch.Tensor:

@@ -35,6 +35,19 @@ def std(value: torch.Tensor, dim: Dims = None, *, correction: Any = None, keepdi
     return found if found is NotImplemented else found.sqrt()
 
 
+def std_in_double(value: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
+    """aten.std.correction of float32 in float64, as torch-mlir's variance is, whose rounded value may overflow."""
+    if value.dtype == torch.float64:
+        return std(value, *args, **options)
+    return torch.ops.aten.std.correction(value.double(), *args, **options).to(value.dtype)
+
+
+def std_mean(value: torch.Tensor, *args: Any, **options: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """aten.std_mean.correction."""
+    aten = torch.ops.aten
+    return aten.std.correction(value, *args, **options), aten.var_mean.correction(value, *args, **options)[1]
+
+
 def var_mean(
     value: torch.Tensor, dim: Dims = None, *, correction: Any = None, keepdim: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:

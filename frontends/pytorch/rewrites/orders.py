@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from numc.frontends.pytorch.operators import bits, order
+from numc.frontends.pytorch.rewrites.scalars import common
 
 LARGEST = 4096
 """Of more elements, comparisons of all pairs take too long."""
@@ -97,11 +98,16 @@ def median_of_all(value: torch.Tensor) -> torch.Tensor:
 
 
 def nanmedian_of_all(value: torch.Tensor) -> torch.Tensor:
-    """aten.nanmedian, which is NaN of nothing."""
+    """aten.nanmedian, which of nothing is NaN, or the smallest integer."""
     flat = value.reshape([-1])
-    if flat.is_floating_point() and not (isinstance(flat.shape[0], int) and flat.shape[0]):
-        flat = torch.cat([flat, flat.new_full([1], torch.nan)])
-    return nanmedian(flat, 0)[0]
+    count = flat.shape[0]
+    if isinstance(count, int) and count:
+        return nanmedian(flat, 0)[0]
+    if flat.is_floating_point():
+        return nanmedian(torch.cat([flat, flat.new_full([1], torch.nan)]), 0)[0]
+    # The number that is added is sorted before all others.
+    more = torch.cat([flat, flat.new_full([1], torch.iinfo(flat.dtype).min)])
+    return sort(more, 0)[0].narrow(0, (count + 1) // 2, 1).squeeze(0)
 
 
 def mode(value: torch.Tensor, dim: int = -1, keepdim: bool = False) -> Any:
@@ -148,6 +154,7 @@ def bucketize(value: Any, edges: torch.Tensor, *, out_int32: bool = False, right
 
 def isin(elements: Any, others: Any, *, assume_unique: bool = False, invert: bool = False) -> torch.Tensor:
     """aten.isin."""
+    elements, others = common((elements, others)) or (elements, others)
     elements, others = (x if isinstance(x, torch.Tensor) else torch.full((), x) for x in (elements, others))
     found = (elements.unsqueeze(-1) == others.reshape([-1])).any(-1)
     return ~found if invert else found

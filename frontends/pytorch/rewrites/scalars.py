@@ -2,12 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 
 aten = torch.ops.aten
+
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+OF_ONE_DTYPE = (
+    *(
+        operation
+        for packet in (aten.eq, aten.ne, aten.lt, aten.le, aten.gt, aten.ge)
+        for operation in (packet.Scalar, packet.Tensor)
+    ),
+    *(aten.remainder.Scalar, aten.remainder.Tensor, aten.fmod.Tensor, aten.sub.Tensor, aten.mul.Tensor),
+    *(aten.maximum.default, aten.minimum.default, aten.clamp.default, aten.clamp_min.default, aten.clamp_max.default),
+)
+"""Operations of which torch-mlir reads each operand in its own dtype."""
+_OF_TWO_TENSORS = {
+    aten.sub.Tensor: aten.sub.Tensor,
+    aten.mul.Tensor: aten.mul.Tensor,
+    aten.remainder.Scalar: aten.remainder.Tensor,
+}
+"""On these of int8 and a number torch-mlir crashes, but not on those of two tensors."""
+
+
+def in_one_dtype(operation: Any, otherwise: Callable[..., Any] | None) -> Callable[..., Any]:
+    """Return a decomposition that brings operands to their common dtype if they are integers.
+
+    otherwise: the decomposition of operands that have it.
+    """
+
+    def decomposed(*args: Any, **options: Any) -> Any:
+        names, given = list(options), (*args, *options.values())
+        if (found := common(given)) is not None:
+            return operation(*found[: len(args)], **dict(zip(names, found[len(args) :], strict=True)))
+        if operation in _OF_TWO_TENSORS and isinstance(args[0], torch.Tensor) and args[0].dtype == torch.int8:
+            value, other = args
+            if not isinstance(other, torch.Tensor):
+                return _OF_TWO_TENSORS[operation](value, torch.full((), other, dtype=torch.int8), **options)
+        return NotImplemented if otherwise is None else otherwise(*args, **options)
+
+    return decomposed
+
+
+def common(given: Sequence[Any]) -> list[Any] | None:
+    """Return operands in their common dtype of integers, as eager torch has them: beside uint8, -7 is 249.
+
+    None if there is nothing to change. What is neither a tensor nor an integer stays as it is.
+    """
+    operands = [each for each in given if isinstance(each, torch.Tensor) or type(each) in (int, float)]
+    dtype = elementwise_dtypes(*operands, type_promotion_kind=ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT)[1]
+    if dtype not in INTEGERS:
+        return None
+    found = [_in_dtype(each, dtype) for each in given]
+    return None if all(one is other for one, other in zip(found, given, strict=True)) else found
+
+
+def _in_dtype(value: Any, dtype: torch.dtype) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value if value.dtype == dtype else value.to(dtype)
+    limits = torch.iinfo(dtype)
+    if type(value) is not int or limits.min <= value <= limits.max:
+        return value
+    return (value - limits.min) % (1 << limits.bits) + limits.min
 
 
 def comparisons() -> dict[Any, Callable[..., Any]]:
@@ -27,7 +87,13 @@ def comparisons() -> dict[Any, Callable[..., Any]]:
 
 def of_tensors() -> dict[Any, Callable[..., Any]]:
     """Return the decompositions of operations with a number that torch-mlir has only for two tensors."""
-    return {packet.Scalar: _of_tensors(packet.Tensor) for packet in (aten.bitwise_or, aten.bitwise_xor, aten.fmod)}
+    shifts = (aten.bitwise_left_shift, aten.bitwise_right_shift)
+    bits = (aten.bitwise_and, aten.bitwise_or, aten.bitwise_xor)
+    return {
+        **{packet.Scalar: _of_tensors(packet.Tensor) for packet in (aten.bitwise_or, aten.bitwise_xor, aten.fmod)},
+        **{packet.Scalar_Tensor: _of_tensors(packet.Tensor) for packet in (*bits, *shifts, aten.remainder)},
+        aten.pow.Scalar: _of_tensors(aten.pow.Tensor_Tensor),
+    }
 
 
 def from_number(value: torch.Tensor, number: Any, alpha: Any = 1) -> torch.Tensor:
@@ -39,9 +105,16 @@ def from_number(value: torch.Tensor, number: Any, alpha: Any = 1) -> torch.Tenso
 
 
 def _of_tensors(operation: Any) -> Callable[..., Any]:
-    def decomposed(value: torch.Tensor, number: Any) -> torch.Tensor:
-        dtype = torch.result_type(value, number)
-        found: torch.Tensor = operation(value.to(dtype), torch.full((), number, dtype=dtype))
+    def decomposed(one: Any, other: Any) -> torch.Tensor:
+        dtype = torch.result_type(one, other)
+        found: torch.Tensor = operation(
+            *(
+                each.to(dtype)
+                if isinstance(each, torch.Tensor)
+                else torch.full((), _in_dtype(each, dtype), dtype=dtype)
+                for each in (one, other)
+            )
+        )
         return found
 
     return decomposed

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -137,3 +139,18 @@ def split_with_sizes(value: torch.Tensor, split_sizes: Sequence[Any], dim: int =
         return NotImplemented
     starts = accumulate(split_sizes[:-1], initial=0)
     return [value.narrow(dim, start, size) for start, size in zip(starts, split_sizes, strict=True)]
+
+
+def tensor_split(value: torch.Tensor, sections: int, dim: int = 0) -> list[torch.Tensor]:
+    """aten.tensor_split into a number of parts, the first of which have one element more if it does not divide."""
+    size = value.shape[dim]
+    return list(value.split_with_sizes([(size + sections - 1 - n) // sections for n in range(sections)], dim))
+
+
+@contextlib.contextmanager
+def any_size_split() -> Iterator[None]:
+    """Let torch trace a split of a free size for all sizes: torch itself decides how many parts are longer."""
+    with torch.library._scoped_library("aten", "IMPL") as library, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it was there before
+        library.impl("tensor_split.sections", tensor_split, "CompositeImplicitAutograd", allow_override=True)
+        yield

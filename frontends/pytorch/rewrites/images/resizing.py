@@ -1,4 +1,4 @@
-"""Resizing to the nearest element, where torch-mlir takes another one than torch, and smoothly (antialias)."""
+"""Resizing to the nearest element, where torch-mlir takes another one than torch, between elements, and smoothly."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch._decomp import decomposition_table
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+aten = torch.ops.aten
 Kernel = Callable[[torch.Tensor], torch.Tensor]
 
 
@@ -42,6 +44,53 @@ def _differs(given: Sequence[int], sizes: Sequence[int] | None, factors: Sequenc
 def _same(size: int, ratio: float) -> bool:
     places = np.arange(size, dtype=np.float32)
     return bool((np.floor(places * np.float32(ratio)) == np.floor(places / np.float32(1 / ratio))).all())
+
+
+def linear() -> dict[Any, Callable[..., Any]]:
+    """Return the decompositions of ``aten.upsample_linear1d``, ``upsample_bilinear2d`` and ``upsample_trilinear3d``."""
+    packets = (aten.upsample_linear1d, aten.upsample_bilinear2d, aten.upsample_trilinear3d)
+    return {
+        **{packet.vec: _linear_of_factors for packet in packets},
+        **{packet.default: _linear_of_sizes for packet in packets},
+    }
+
+
+def _linear_of_sizes(value: torch.Tensor, sizes: Sequence[Any], align_corners: bool, *factors: Any) -> torch.Tensor:
+    return _linear(value, sizes, align_corners, [*factors, *[None] * (len(sizes) - len(factors))])
+
+
+def _linear_of_factors(
+    value: torch.Tensor, sizes: Sequence[Any] | None, align_corners: bool, factors: Sequence[float] | None
+) -> torch.Tensor:
+    if sizes is None:
+        assert factors is not None
+        sizes = [int(n * factor) for n, factor in zip(value.shape[2:], factors, strict=True)]
+    return _linear(value, sizes, align_corners, factors or [None] * len(sizes))
+
+
+def _linear(
+    value: torch.Tensor, sizes: Sequence[Any], align_corners: bool, factors: Sequence[float | None]
+) -> torch.Tensor:
+    """Return sums of two elements along each dimension whose size changes, with weights that add to 1, as in torch.
+
+    torch's decomposition adds a part of the difference instead, which of an infinity and its neighbour may be NaN.
+    """
+    dtype = value.dtype
+    found = value.float() if dtype in (torch.float16, torch.bfloat16) else value
+    for dim in reversed(range(2, value.dim())):
+        given, wanted, factor = value.shape[dim], sizes[dim - 2], factors[dim - 2]
+        if statically_known_true(given == wanted):
+            continue
+        place = torch.arange(wanted, dtype=found.dtype)
+        if align_corners:
+            place = place * ((given - 1) / (wanted - 1) if wanted > 1 else 0.0)
+        else:
+            place = ((place + 0.5) * (1 / factor if factor else given / wanted) - 0.5).clamp(min=0)
+        low = place.long()
+        weight = (place - low).clamp(0, 1).reshape([-1, *[1] * (value.dim() - 1 - dim)])
+        low_value, high_value = (found.index_select(dim, n) for n in (low, (low + 1).clamp(max=given - 1)))
+        found = low_value * (1 - weight) + high_value * weight
+    return found.to(dtype)
 
 
 def smooth_linear(
