@@ -14,6 +14,7 @@ import numpy as np
 from torch_mlir import ir
 
 from numc.compiler import pipeline
+from numc.compiler.dump import Dump
 from numc.compiler.lower import module_of, signature
 from numc.compiler.options import Options
 from numc.frontends.imported import Imported
@@ -66,18 +67,18 @@ def assemble(
     arguments, once the IR of stage ``vector`` says how; a module without weights needs none. dump_dir: an existing
     folder that receives the IR after every pass. Raises NumcError for bad input.
     """
-    inputs, outputs = signature(imported)
-    dump = Path(dump_dir) if dump_dir is not None else None
+    dump = Dump(Path(dump_dir)) if dump_dir is not None else None
     state = pipeline.State.of(options)
     module = module_of(imported, options)
-    pipeline.run(module, state, to="numc", dump_dir=dump)
+    inputs, outputs = signature(imported)
+    pipeline.run(module, state, to="numc", dump=dump)
     numc_ir = pipeline.text(module)
     fmas = fmas_of(module.operation)
-    pipeline.run(module, state, after="numc", to="kernels", dump_dir=dump)
+    pipeline.run(module, state, after="numc", to="kernels", dump=dump)
     with pipeline.object_code(state) as making:
         if dump is not None:  # with the kernels, which leave the module that becomes code
             whole = ir.Module.parse(pipeline.text(module), module.context)
-            pipeline.run(whole, state, after="kernels", dump_dir=dump)
+            pipeline.run(whole, state, after="kernels", dump=dump)
         making.begin(module, kernels_of(module.operation))
         pipeline.run(module, state, after="kernels", to="vector")
         weights = weights_of(module.operation)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
+from typing import Any
 
 from torch_mlir import ir
-from torch_mlir.dialects import linalg  # noqa: F401  (takes long: not at the first operation, when the model is there)
+from torch_mlir.dialects import linalg as linalg_dialect  # noqa: F401  (takes long: not when the model is there)
 
 from numc.compiler import pipeline
+from numc.compiler.dump import Dump
 from numc.compiler.options import Options
 from numc.frontends.imported import Argument, Imported
-from numc.frontends.load import load_file
+from numc.frontends.load import load
 from numc.frontends.parse import parse_module
 from numc.numerics.dtypes import NARROW_ELEMENTS
 from numc.numerics.policy.load import load_policy
 from numc.numerics.policy.policy import Policy
-from numc.passes import facts
+from numc.passes import facts, linalg
 from numc.passes.explicit.stored_codes import INPUTS, RESULTS
 from numc.runtime.abi import Input, TensorSpec
 from numc.support.arguments import checked
@@ -38,23 +39,26 @@ DTYPES = {
 
 @in_default_environment
 def lower(
-    source: str | os.PathLike[str] | Imported,
+    source: Any,
+    example_inputs: Any = None,
     *,
     to: str = "numc",
     fma: str = "fp32",
     ops: str = "fp32",
     target: str = "host",
     shapes: Mapping[str, tuple[int, ...]] | None = None,
+    dynamic_shapes: Any = None,
     policy: str | os.PathLike[str] | Policy | None = None,
 ) -> ir.Module:
     """Return the IR of `source` after stage `to` (one of `numc list stages`): an mlir module; ``str`` gives its text.
 
-    policy: a text, a file or a preset (docs/policies.md), instead of fma and ops. Raises NumcError for bad input.
+    source, example_inputs, dynamic_shapes, shapes: a model, as numc.compile takes it. policy: a text, a file or a
+    preset (docs/policies.md), instead of fma and ops. Raises NumcError for bad input.
     """
     if checked(to, "to", str, "the name of a stage") not in pipeline.STAGES:
         near, stages = did_you_mean(to, pipeline.STAGES), ", ".join(pipeline.STAGES)
         raise NumcError(f"unknown stage {quoted(to)}{near}: one of {stages}")
-    imported = source if isinstance(source, Imported) else load_file(source, shapes)
+    imported = load(source, example_inputs, dynamic_shapes=dynamic_shapes, shapes=shapes, purpose="lower")
     return lowered(imported, Options(fma, ops, target, policy=chosen(policy)), to)
 
 
@@ -63,11 +67,11 @@ def chosen(policy: str | os.PathLike[str] | Policy | None) -> Policy | None:
     return None if policy is None else load_policy(policy)
 
 
-def lowered(imported: Imported, options: Options, to: str, dump_dir: Path | None = None) -> ir.Module:
+def lowered(imported: Imported, options: Options, to: str, dump: Dump | None = None) -> ir.Module:
     """Return the IR of a model after stage `to`. Raises NumcError for bad input."""
     state = pipeline.State.of(options)
     module = module_of(imported, options)
-    pipeline.run(module, state, to=to, dump_dir=dump_dir)
+    pipeline.run(module, state, to=to, dump=dump)
     return module
 
 
@@ -79,7 +83,11 @@ def module_of(imported: Imported, options: Options) -> ir.Module:
     `numc.nodes` and `numc.roles`, from names of operations to what they are in the model; `numc.calibration`, numbers
     of contractions with the largest magnitudes of their operands, where these are given.
     """
-    module = parse_module(imported.mlir, imported.sources[0] if imported.sources else "<text>")
+    source = imported.sources[0] if imported.sources else "<text>"
+    module = parse_module(imported.mlir, source)
+    _check_model(module, imported, source)
+    for end in linalg.operations(module.operation, "linalg.yield"):  # of operations whose bodies the text does not show
+        end.location = end.parent.location
     facts.put_arguments(module.operation, "numc.weight", {n: name for n, (name, _) in imported.weights.items()})
     facts.put_arguments(module.operation, "numc.updates", {n: result for result, n in imported.updates.items()})
     facts.put_arguments(module.operation, INPUTS, imported.stored_inputs)
@@ -94,6 +102,23 @@ def module_of(imported: Imported, options: Options) -> ir.Module:
         if known:
             facts.put(module.operation, name, {key: value for key, value in known.items() if key})
     return module
+
+
+def _check_model(module: ir.Module, imported: Imported, source: str) -> None:
+    """Raise NumcError for IR on its way to a program, which is no model: its weights are not in it."""
+    if (stage := pipeline.stage_of(module)) not in (None, "linalg"):
+        raise NumcError(
+            f"{source}: is IR after the stage '{stage}', and no model: go on from it with `numc opt --from {stage}`"
+        )
+    missing = [
+        name for n, name in facts.of_arguments(module.operation, "numc.weight").items() if n not in imported.weights
+    ]
+    if missing:
+        raise NumcError(
+            f"{source}: is IR of a model whose weights are not in it ({', '.join(map(quoted, missing[:3]))}"
+            f"{', ...' if len(missing) > 3 else ''}): compile the model, or go on with `numc opt --from STAGE`"
+        )
+    facts.drop(module.operation, pipeline.STAGE)
 
 
 def signature(imported: Imported) -> tuple[tuple[Input, ...], tuple[TensorSpec, ...]]:

@@ -13,9 +13,10 @@ from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect  # noqa: F401  (registers the refback-* and tm-tensor-* passes)
 from torch_mlir.passmanager import PassManager
 
+from numc.compiler.dump import Dump
 from numc.compiler.options import Options
 from numc.numerics.policy.policy import Policy
-from numc.passes import linalg
+from numc.passes import facts, linalg
 from numc.passes.buffers.free_early import free_early
 from numc.passes.buffers.return_updated import return_updated
 from numc.passes.explicit.explicit_arithmetic import check_arithmetic, explicit_arithmetic
@@ -314,38 +315,35 @@ def stages_of(backend: Backend) -> Stages:
     return {**TO_PLAN, **AFTER_PLAN[backend.name]}
 
 
+STAGE = "numc.stage"
+"""On a module that was dumped or emitted: the last stage whose passes have all run."""
 STAGES: Stages = stages_of(X86)
 """The stages of the backend whose code runs on this machine."""
 
 
-def run(module: ir.Module, state: State, *, after: str = "", to: str = "llvm", dump_dir: Path | None = None) -> None:
+def run(module: ir.Module, state: State, *, after: str = "", to: str = "llvm", dump: Dump | None = None) -> None:
     """Run the stages that follow `after` up to and including `to` on `module`, in place.
 
-    `dump_dir` receives the IR after every pass (``03-numc-tidy-conversions.mlir``) and every stage (``numc.mlir``),
-    which `numc opt --from STAGE` resumes. Raises CompilerBug when a pass fails; the IR before it is kept. Raises
-    NumcError if `dump_dir` cannot be written.
+    `dump` receives the IR after every pass and every stage (compiler/dump.py). Raises CompilerBug when a pass fails;
+    the IR before it is kept. Raises NumcError if the folder of `dump` cannot be written.
     """
     stages = stages_of(state.target.backend)
     names = list(stages)
     first = names.index(after) + 1 if after else 0
     number, total = (sum(len(stages[stage]) for stage in some) for some in (names[:first], names))
+    facts.drop(module.operation, STAGE)
+    if dump:
+        dump.begin(text(module))
     for stage in names[first : names.index(to) + 1]:
         begin = Begin(module.operation.clone())
         for name, function in stages[stage].items():
             tell("pass", name, number, total)
             run_pass(name, function, module, state, begin)
             number += 1
-            if dump_dir:
-                _dump(dump_dir / f"{number:02}-{stage}-{name}.mlir", module)
-        if dump_dir:
-            _dump(dump_dir / f"{stage}.mlir", module)
-
-
-def _dump(file: Path, module: ir.Module) -> None:
-    try:
-        file.write_text(text(module), encoding="utf-8")
-    except OSError as error:
-        raise NumcError(f"{file}: cannot write the IR: {error.strerror or error}: name an existing folder") from None
+            if dump:
+                dump.after_pass(number, stage, name, text(module))
+        if dump:
+            dump.after_stage(stage, text(module, stage))
 
 
 @dataclass(frozen=True)
@@ -412,9 +410,24 @@ def _asked(state: State, folder: Path) -> list[str]:
     return options + ["--statistics"] * state.statistics + ["--no-fast"] * (not state.fast)
 
 
-def text(module: ir.Module) -> str:
-    """The text of a module with its locations, which carry the names of the model's layers."""
-    return str(module.operation.get_asm(enable_debug_info=True))
+def text(module: ir.Module, stage: str = "") -> str:
+    """The text of a module with its locations, which carry the names of the model's layers.
+
+    stage: the one whose last pass has just run, which the text then says of itself.
+    """
+    if not stage:
+        return str(module.operation.get_asm(enable_debug_info=True))
+    facts.put(module.operation, STAGE, stage)
+    try:
+        return text(module)
+    finally:
+        facts.drop(module.operation, STAGE)
+
+
+def stage_of(module: ir.Module) -> str | None:
+    """The stage that a text said of itself, or None."""
+    stage: str | None = facts.get(module.operation, STAGE)
+    return stage
 
 
 def object_code(state: State) -> ObjectCode:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from torch_mlir import ir
@@ -10,11 +11,13 @@ from torch_mlir.dialects import torch as torch_dialect
 from numc.frontends.lowering.torch_mlir_passes import load_tm_tensor
 from numc.frontends.workers.worker import Answer, Parts, Stage
 from numc.passes import dialect
-from numc.support.errors import NumcError
+from numc.support.errors import ParseError
+
+_AROUND = 60  # characters
 
 
 def parse_module(text: str, name: str) -> ir.Module:
-    """Parse MLIR text in a fresh context. Raises NumcError with the location if it does not parse or verify."""
+    """Parse MLIR text in a fresh context. Raises ParseError with the place if it does not parse or verify."""
     ctx = dialect.context()
     torch_dialect.register_dialect(ctx)
     if "tm_tensor." in text:
@@ -23,8 +26,23 @@ def parse_module(text: str, name: str) -> ir.Module:
         try:
             return ir.Module.parse(text)
         except ir.MLIRError as error:
-            first = next((str(d) for d in error.error_diagnostics), str(error)).splitlines()[0]
-            raise NumcError(f"{name}: not valid MLIR of this version: {first}") from None
+            raise ParseError(_explained(text, name, error)) from None
+
+
+def _explained(text: str, name: str, error: ir.MLIRError) -> str:
+    """What is wrong with a text, and where: the line and a caret below the place, if the parser names one."""
+    first = next(iter(error.error_diagnostics), None)
+    what = "not valid MLIR of this version"
+    if first is None:
+        return f"{name}: {what}: {str(error).splitlines()[0]}"
+    message, lines = str(first.message).splitlines()[0], text.splitlines()
+    place = re.search(r'"-":(\d+):(\d+)', str(first.location))
+    if place is None or not 1 <= (line := int(place[1])) <= len(lines):
+        return f"{name}: {what}: {message}"
+    column = max(1, int(place[2]))
+    begin = max(0, column - _AROUND)  # a long line is shown around the place
+    shown = lines[line - 1][begin : column + _AROUND].replace("\t", " ")
+    return f"{name}:{line}:{column}: {what}: {message}\n{shown}\n{' ' * (column - 1 - begin)}^"
 
 
 def parse_task(request: dict[str, Any], parts: Parts, stage: Stage) -> Answer:

@@ -14,6 +14,7 @@ import click
 from numc.cli import output
 from numc.cli.inputs import read_named
 from numc.cli.source import Arithmetic, arithmetic_options, check_model, fixed_options
+from numc.cli.times import print_times, timed
 from numc.support.errors import NumcError, did_you_mean, quoted
 from numc.support.files import check_writable
 
@@ -40,7 +41,8 @@ Examples:
 @click.option("--calibrate", metavar="DATA.npz", help="Inputs by name, which fix the scales of intN.")
 @click.option("-o", "--output", "out", metavar="OUT", help="File to write; default: the model's name with .numc.")
 @click.option("--emit", metavar="STAGE", help="Write the IR after a stage (`numc list stages`) to OUT or stdout.")
-@click.option("--dump-dir", metavar="DIR", help="Folder for the IR after every pass.")
+@click.option("--dump-dir", metavar="DIR", help="Folder for the IR after every pass that changes it, and an index.")
+@click.option("--time-passes", is_flag=True, help="Print how long each pass takes; without the cache.")
 @click.option(
     "--pack-weights", is_flag=True, help="Hold weights and activations in their formats: a smaller file, less memory."
 )
@@ -56,6 +58,7 @@ def compile_command(
     out: str | None,
     emit: str | None,
     dump_dir: str | None,
+    time_passes: bool,
     pack_weights: bool,
     statistics: bool,
     streams: int | None,
@@ -83,24 +86,31 @@ def compile_command(
     start = time.perf_counter()
     if emit is not None:
         from numc.compiler import pipeline
+        from numc.compiler.dump import Dump
         from numc.compiler.lower import lowered
         from numc.frontends.load import load_file
 
-        with output.compiling(model):
-            text = pipeline.text(lowered(load_file(model, arithmetic.fixed), options, emit, dump))
+        with output.compiling(model), timed() as times:
+            text = pipeline.text(
+                lowered(load_file(model, arithmetic.fixed), options, emit, Dump(dump) if dump else None), emit
+            )
         output.write_text(out, text)
+        if time_passes:
+            print_times(times)
         return
     from numc.compiler.programs import compile as compiling
     from numc.runtime.signature import signer
 
     sign = None if key is None else signer(key)
-    with output.compiling(model):
+    with output.compiling(model), timed() as times:
         if calibrate is not None:
             options = compiling.calibrated(model, options, arithmetic.fixed, read_named(calibrate), cache=not no_cache)
         # The program is not loaded, because the target may be another processor than this one.
         made, cached = compiling.to_file(
-            model, out, options, arithmetic.fixed, sign=sign, cache=not no_cache, dump_dir=dump
+            model, out, options, arithmetic.fixed, sign=sign, cache=not (no_cache or time_passes), dump_dir=dump
         )
+    if time_passes:
+        print_times(times)
     _summary(made, out, time.perf_counter() - start, cached, want_json)
 
 

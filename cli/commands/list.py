@@ -117,12 +117,16 @@ def _stages() -> Rows:
 
 
 def _passes() -> Rows:
+    from numc.compiler.opt import outside
     from numc.compiler.pipeline import STAGES
 
     return [
-        {"pass": name, "stage": stage, "what": f"{each.about} Upstream: {each.text}" if each.text else each.about}
-        for stage, passes in STAGES.items()
-        for name, each in passes.items()
+        *(
+            {"pass": name, "stage": stage, "what": f"{each.about} Upstream: {each.text}" if each.text else each.about}
+            for stage, passes in STAGES.items()
+            for name, each in passes.items()
+        ),
+        *({"pass": name, "stage": "", "what": f"From outside: {entry.value}"} for name, entry in outside().items()),
     ]
 
 

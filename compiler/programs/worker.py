@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from numc.compiler import pipeline
+from numc.compiler.dump import Dump, progress_of
 from numc.compiler.lower import lowered, module_of
 from numc.compiler.programs.apart import packed, unpacked
 from numc.compiler.programs.build import build
@@ -25,7 +26,7 @@ def build_task(request: dict[str, Any], parts: Parts, stage: Stage) -> Answer:
 def readings_task(request: dict[str, Any], parts: Parts, stage: Stage) -> Answer:
     """Answer how a program reads inputs: by number, the format and why there is none."""
     imported, options, numbers = unpacked(parts)
-    dump = Path(request["dump_dir"]) if "dump_dir" in request else None
+    dump = Dump(Path(request["dump_dir"])) if "dump_dir" in request else None
     found = readings(lowered(imported, options, "numc", dump).operation, numbers)
     return {}, packed({number: (reading.format, reading.why) for number, reading in found.items()})
 
@@ -42,9 +43,9 @@ def crashed_task(request: dict[str, Any], parts: Parts, stage: Stage) -> Answer:
         return {"message": f"the process that compiles {how}, but not when it was tried again; {FAULT}"}, []
     imported, options, *_ = unpacked(parts)
     passes = [name for stage in pipeline.STAGES.values() for name in stage]
-    dumped = sorted(Path(folder).glob("[0-9]*.mlir"))
-    if len(dumped) == len(passes):
+    done, before = progress_of(Path(folder))
+    if done == len(passes):
         return {"message": f"the generator of code {how}; {FAULT}; the IR after every pass is in {folder}"}, []
-    before = dumped[-1].read_text() if dumped else pipeline.text(module_of(imported, options))
-    kept = pipeline.reproduced(passes[len(dumped)], before, pipeline.State.of(options))
-    return {"message": f"pass '{passes[len(dumped)]}' {how}; {FAULT}; {kept}"}, []
+    before = before or pipeline.text(module_of(imported, options))
+    kept = pipeline.reproduced(passes[done], before, pipeline.State.of(options))
+    return {"message": f"pass '{passes[done]}' {how}; {FAULT}; {kept}"}, []

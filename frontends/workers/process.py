@@ -24,7 +24,7 @@ from typing import Any
 
 from numc.frontends.workers import worker
 from numc.frontends.workers.worker import Parts
-from numc.support.errors import CompilerBug, NumcError
+from numc.support.errors import CompilerBug, NumcError, ParseError
 from numc.support.progress import tell
 from numc.support.versions import own_folder
 
@@ -102,7 +102,7 @@ def ask(
     if "values" in answer:
         return answer["values"], received
     if "error" in answer:
-        raise NumcError(answer["error"])
+        raise (ParseError if "parsing" in answer else NumcError)(answer["error"])
     if "memory" in answer:
         raise MemoryError if limits is None else LimitError(limits.too_large)
     if "bug" in answer:

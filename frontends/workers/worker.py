@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 
 from numc.support import progress
 from numc.support.environment import DefaultEnvironment
-from numc.support.errors import CompilerBug, NumcError
+from numc.support.errors import CompilerBug, NumcError, ParseError
 
 Parts = Sequence[Any]
 Answer = tuple[dict[str, Any], Parts]
@@ -136,6 +136,8 @@ def _answer(task: str, connection: Connection) -> NoReturn:
         with DefaultEnvironment(), progress.told(show):  # a library that was loaded may have set another one
             values, parts = run(head["request"], given, stage)
         send({"values": values}, parts)
+    except ParseError as error:
+        send({"error": str(error), "parsing": True})
     except NumcError as error:
         send({"error": " ".join(str(error).split())})
     except CompilerBug as error:

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from torch_mlir import ir
 
 from numc.passes import linalg
+from numc.passes.parsed import parsed
 
 
 def inlined(text: str) -> Callable[..., ir.Value]:
     """Return what the function of a text does, put where it is called."""
-    module = ir.Module.parse(text)
+    module = parsed(text)
 
     def put_in(*given: ir.Value) -> ir.Value:
         source = module.body.operations[0].operation.regions[0].blocks[0]

@@ -11,6 +11,7 @@ import re
 from torch_mlir import ir
 
 from numc.passes import facts, linalg
+from numc.passes.parsed import parsed
 
 FAIL = "numc_fail"
 
@@ -53,7 +54,7 @@ def checks_to_failures(module: ir.Operation) -> None:
         check.erase()
     if codes and not known:
         with module.context:
-            declaration = ir.Module.parse(f"func.func private @{FAIL}(i32)")
+            declaration = parsed(f"func.func private @{FAIL}(i32)")
             module.regions[0].blocks[0].append(declaration.body.operations[0].operation.clone())
     if len(codes) > len(known):
         facts.put(module, "numc.failures", list(codes))

@@ -13,6 +13,7 @@ from numc.passes import facts, linalg
 from numc.passes.buffers.views import descriptor_type
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.ssa import PTR
+from numc.passes.parsed import parsed
 
 ENTRY = "numc_entry"
 _BODY = "main_body"  # stands for the body of main in the text of the entry
@@ -23,7 +24,7 @@ def packed_entry(module: ir.Operation) -> None:
     with module.context, ir.Location.unknown():
         main = linalg.main(module)
         kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
-        source = ir.Module.parse(_text(list(kind.inputs), list(kind.results)))
+        source = parsed(_text(list(kind.inputs), list(kind.results)))
         block = module.regions[0].blocks[0]
         block.append(source.body.operations[0].operation.clone())
         entry = list(block.operations)[-1].operation

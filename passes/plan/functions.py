@@ -11,6 +11,7 @@ from torch_mlir import ir
 
 from numc.passes.facts import KERNEL
 from numc.passes.kernels.tasks.interface import SELF
+from numc.passes.parsed import parsed
 
 # Names of functions that later passes make begin so.
 _RESERVED = ("numc_", "loops_", "region_")
@@ -51,7 +52,7 @@ class Functions:
         texts = [(text, unknown) for text in first]
         texts += [each for group in self._texts.values() for each in group] + self._shared
         text = _needed("\n".join(text for text, _ in texts), self._named.values())
-        source = ir.Module.parse(text, self._module.context)
+        source = parsed(text, self._module.context)
         block = self._module.regions[0].blocks[0]
         locations, marked = _locations(texts), ir.UnitAttr.get(self._module.context)
         for op in list(source.body.operations):

@@ -17,6 +17,7 @@ from numc.passes import linalg
 from numc.passes.buffers.views import descriptor_type
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.ssa import PTR
+from numc.passes.parsed import parsed
 from numc.passes.streams.units import Stretch, is_pure
 from numc.passes.streams.windows import Window
 
@@ -109,8 +110,8 @@ class Chains:
             address, kind = f.at(f["context"], places[value], "i64"), _lowered(value.type)
             loaded = f.op(f"llvm.load {address} : {PTR} -> {kind}", kind)
             f.op(f"{_CAST} {loaded} : {kind} to {value.type}", str(value.type))
-        parsed = ir.Module.parse(f.function(), self._block.owner.context)
-        function = parsed.body.operations[0].operation.clone()
+        made = parsed(f.function(), self._block.owner.context)
+        function = made.body.operations[0].operation.clone()
         self._block.append(function)
         *loads, end = [op.operation for op in function.operation.regions[0].blocks[0].operations]
         results = (op.results[0] for op in loads if op.name == _CAST)
@@ -136,8 +137,8 @@ class Chains:
             f.line(f"llvm.store {address}, {f.at(functions, n, 'i64')} : {PTR}, {PTR}")
         f.call(_CALL, functions, context, f.number(len(names)), dialect="llvm")
         declared = [_DECLARED, *(f"func.func private @{name}({PTR})" for name in names)]
-        parsed = ir.Module.parse("\n".join([*declared, f.function()]), self._block.owner.context)
-        declaration, *_, call = [op.operation for op in parsed.body.operations]
+        made = parsed("\n".join([*declared, f.function()]), self._block.owner.context)
+        declaration, *_, call = [op.operation for op in made.body.operations]
         if not self._declared:
             self._block.append(declaration.clone())
             self._declared = True

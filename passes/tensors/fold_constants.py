@@ -13,6 +13,7 @@ from torch_mlir import ir
 
 from numc.passes import facts, linalg
 from numc.passes.dialect import varies
+from numc.passes.parsed import parsed
 
 _VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast", "tensor.extract_slice")
 _COMPUTING = ("linalg.generic", "tensor.insert_slice", "tensor.concat")
@@ -125,7 +126,7 @@ def _prologue(block: ir.Block, results: list[ir.Value]) -> tuple[ir.Module, tupl
     text = f"func.func @main({kinds}) -> ({made}) {{\n"
     text += "".join(f"  %r{n} = tensor.empty() : {v.type}\n" for n, v in enumerate(results))
     text += f"  return {', '.join(f'%r{n}' for n in range(len(results)))} : {made}\n}}"
-    module = ir.Module.parse(text, block.owner.context)
+    module = parsed(text, block.owner.context)
     entry = module.body.operations[0].regions[0].blocks[0]
     placeholders = [op.operation for op in entry.operations]
     copies = {block.arguments[n]: entry.arguments[place] for place, n in enumerate(arguments)}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from torch_mlir import ir
 
 from numc.passes import linalg
+from numc.passes.parsed import parsed
 
 ROWS = "numc.rows"
 """On the region of a chain: the numbers of its contractions. On a linalg.generic in it: how many of its first
@@ -32,7 +33,7 @@ def call_rows(module: ir.Operation) -> None:
     with module.context, ir.Location.unknown():
         first = ir.InsertionPoint(module.regions[0].blocks[0])
         for name in (BEGIN, BATCHES_BEGIN, END):
-            first.insert(ir.Module.parse(f"llvm.func @{name}()").body.operations[0].operation.clone())
+            first.insert(parsed(f"llvm.func @{name}()").body.operations[0].operation.clone())
         for chain in chains:
             with ir.InsertionPoint(chain), chain.location:
                 _call(BATCHES_BEGIN if BATCHES in chain.attributes else BEGIN)

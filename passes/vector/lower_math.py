@@ -22,6 +22,7 @@ from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values import checked_functions as checked
 from numc.passes.kernels.values.function_table import FUNCTIONS, Kernel
 from numc.passes.kernels.values.math_functions import Lanes, integer_power
+from numc.passes.parsed import parsed
 from numc.support.errors import CompilerBug
 
 
@@ -67,7 +68,7 @@ def replace(op: ir.Operation, text: Callable[[ir.Operation], str], bodies: dict[
     """Put the code of the function that is the `text` for `op` in its place; `bodies` keeps it for the next one."""
     key = (op.name, *(str(value.type) for value in op.operands), str(_constant_power(op)))
     if key not in bodies:
-        bodies[key] = ir.Module.parse(text(op), op.context)
+        bodies[key] = parsed(text(op), op.context)
     block = bodies[key].body.operations[0].regions[0].blocks[0]
     values = dict(zip(block.arguments, op.operands, strict=True))
     with op.location:

@@ -37,6 +37,7 @@ from numc.passes.kernels.values.random_bits import (
 )
 from numc.passes.kernels.values.rounding import emit_parts, emit_round
 from numc.passes.kernels.values.widths import run_time
+from numc.passes.parsed import parsed
 from numc.support.errors import NumcError
 
 STREAM, _WIDTH = "numc_stream", "numc_width_of"
@@ -121,7 +122,7 @@ def _asked(module: ir.Operation, before: ir.Operation, function: str, number: in
     names = (op.attributes["sym_name"] for op in block.operations if "sym_name" in op.attributes)
     if function not in {ir.StringAttr(name).value for name in names}:
         text = f"func.func private @{function}(i64) -> i64"
-        ir.InsertionPoint(block).insert(ir.Module.parse(text).body.operations[0].operation.clone())
+        ir.InsertionPoint(block).insert(parsed(text).body.operations[0].operation.clone())
     with ir.InsertionPoint(before), before.location:
         return _create("func.call", [_number(number)], {"callee": ir.FlatSymbolRefAttr.get(function)})
 
@@ -207,7 +208,7 @@ def _define(module: ir.Operation, symbols: dict[str, str], key: str, function: C
     """The name of the function for `key`, which is added to the module when it is first asked for."""
     if key not in symbols:
         symbols[key] = f"numc_scalar_{len(symbols)}"
-        source = ir.Module.parse(function(symbols[key]))
+        source = parsed(function(symbols[key]))
         ir.InsertionPoint(module.regions[0].blocks[0]).insert(source.body.operations[0].operation.clone())
     return symbols[key]
 

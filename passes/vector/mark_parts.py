@@ -18,6 +18,7 @@ from torch_mlir.dialects import arith, memref
 from numc.passes import facts, linalg
 from numc.passes.buffers.dependences import BUFFERS, NUMBER, PACKS, SEEN, UsedBuffer, dependences
 from numc.passes.buffers.loop_nest import WIDTHS
+from numc.passes.parsed import parsed
 from numc.passes.vector.call_rows import ROWS, is_chain
 
 PARTS = "numc.parts"
@@ -55,7 +56,7 @@ def mark_parts(module: ir.Operation) -> None:
     """Mark where every part of @main begins and ends, for profiles, and list the parts."""
     with module.context, ir.Location.unknown():
         main = linalg.main(module)
-        declared = ir.Module.parse(f"llvm.func @{MARK}(i64, i64)").body.operations[0].operation.clone()
+        declared = parsed(f"llvm.func @{MARK}(i64, i64)").body.operations[0].operation.clone()
         ir.InsertionPoint(module.regions[0].blocks[0]).insert(declared)
         marker = _Marker(_defined(module), main)
         marker.mark(main)

@@ -16,6 +16,7 @@ from torch_mlir import ir
 from numc.passes import facts, linalg
 from numc.passes.buffers.loop_nest import Nest, form_of, nest_of
 from numc.passes.kernels.isa.instruction_set import InstructionSet
+from numc.passes.parsed import parsed
 from numc.passes.vector.call_rows import ROWS
 from numc.passes.vector.flat_nests import flat
 from numc.passes.vector.loop_code import loops_text
@@ -58,7 +59,7 @@ class _Loops:
     def _added(self, text: str, generic: ir.Operation, nest: Nest) -> str:
         """Add the functions of a text to the module, with the body of `generic`; returns the name of the first."""
         name = f"loops_{len(self._names)}"
-        for op in ir.Module.parse(text.replace("@loops", f"@{name}"), self._context).body.operations:
+        for op in parsed(text.replace("@loops", f"@{name}"), self._context).body.operations:
             symbol = ir.StringAttr(op.attributes["sym_name"]).value
             if symbol.startswith(BODY) or symbol in self._declared:
                 continue

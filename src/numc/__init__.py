@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numc.compiler.arrays.statistics import Statistics as Statistics
     from numc.compiler.arrays.statistics import TensorStatistics as TensorStatistics
     from numc.compiler.lower import lower as lower
+    from numc.compiler.opt import opt as opt
     from numc.compiler.programs.compile import compile as compile
     from numc.compiler.torch_compile.backend import arithmetic as arithmetic
     from numc.compiler.torch_compile.backend import backend as backend
@@ -92,6 +93,7 @@ _PUBLIC = {
     "lower": ("numc.compiler.lower", "lower"),
     "matmul": ("numc.compiler.arrays.arrays", "matmul"),
     "onnx_backend": ("numc.compiler.onnx_backend", ""),
+    "opt": ("numc.compiler.opt", "opt"),
     "pack": ("numc.compiler.arrays.pack", "pack"),
     "presets": ("numc.numerics.policy.presets", "PRESETS"),
     "profile": ("numc.studies.profile.record", "profile"),
@@ -105,7 +107,7 @@ _PUBLIC = {
     "verify_training": ("numc.studies.observe.verify_training", "verify_training"),
     "widths": ("numc.compiler.torch_compile.open_widths", "widths"),
 }
-_NEED_MLIR = ("bisect", "compare", "cost", "explain", "lower", "search")
+_NEED_MLIR = ("bisect", "compare", "cost", "explain", "lower", "opt", "search")
 _NEED_TORCH = ("DynamicLossScale", "arithmetic", "backend", "counters", "verify_training", "widths")
 
 __all__ = sorted([*_PUBLIC, "__version__"])

@@ -12,11 +12,11 @@ import pytest
 
 from mutations import mutants
 from numc.cli.commands.compare import split_list
-from numc.cli.commands.opt import split_passes
 from numc.cli.inputs import read_data, read_labels
 from numc.cli.source import parse_shapes, parse_values
 from numc.compiler.arrays.statistics import Statistics, chosen, sampling
 from numc.compiler.cache import cache
+from numc.compiler.opt import split_passes
 from numc.compiler.options import Options
 from numc.numerics.grammar import MAX_LENGTH, parse_any_conversion, parse_fma
 from numc.numerics.policy.load import arithmetic, load_policy

@@ -98,6 +98,37 @@ def test_dump_dir_is_created_and_holds_every_stage(numc_run, folder):
 
     assert numc_run("compile", folder / "matmul.mlir", "--dump-dir", "a/b", "-o", "m.numc").status == 0
     assert {f"{stage}.mlir" for stage in STAGES} <= {p.name for p in Path("a/b").iterdir()}
+    numbered = {number: p.read_text() for p in sorted(Path("a/b").glob("[0-9]*.mlir")) for number in [int(p.name[:2])]}
+    rows = [line.split(" | ") for line in Path("a/b/index.md").read_text().splitlines() if line[2:3].isdigit()]
+    names = [(stage, name) for stage, passes in STAGES.items() for name in passes]
+    assert [(row[1], row[2]) for row in rows] == names
+    # A file for each pass that changed the IR, with the difference, and for no other.
+    assert [n for n, row in enumerate(rows, 1) if ".mlir" in row[5]] == list(numbered)
+    assert {p.stem for p in Path("a/b").glob("*.diff")} == {p.stem for p in Path("a/b").glob("[0-9]*.mlir")}
+    assert len(set(numbered.values())) == len(numbered) < len(names) - 20
+    explicit = next(Path("a/b").glob("*explicit-arithmetic.diff")).read_text()
+    assert '+        %0 = "numc.fma"' in explicit or '"numc.fma"' in explicit
+    # What another compilation left there goes, what a person wrote stays.
+    Path("a/b/99-numc-old.mlir").touch()
+    Path("a/b/notes.md").touch()
+    assert numc_run("compile", folder / "matmul.mlir", "--dump-dir", "a/b", "-o", "m.numc").status == 0
+    assert [Path("a/b", name).exists() for name in ("99-numc-old.mlir", "notes.md")] == [False, True]
+
+
+def test_times_of_passes(numc_run, folder):
+    from numc.compiler.pipeline import STAGES
+
+    done = numc_run("compile", folder / "matmul.mlir", "--time-passes", "-o", "m.numc")
+    assert done.status == 0
+    rows = [line.split() for line in done.err.splitlines()]
+    passes = [name for passes in STAGES.values() for name in passes]
+    assert [row[1] for row in rows if len(row) == 4 and row[0] in STAGES] == [
+        n for n in passes if n not in STAGES["llvm"]
+    ]
+    assert sum(float(row[-2]) for row in rows if row and row[-1].endswith("%")) > 0
+    done = numc_run("compile", folder / "matmul.mlir", "--time-passes", "--emit", "numc")
+    assert "check-arithmetic" in done.err
+    assert "numc.fma" in done.out
 
 
 @pytest.mark.parametrize(

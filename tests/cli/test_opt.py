@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
+import numc
 from numc.cli import main
-from numc.cli.commands.opt import split_passes
+from numc.compiler import opt
+from numc.compiler.opt import split_passes
 from numc.compiler.pipeline import STAGES
+from numc.frontends.parse import parse_module
 from numc.support.errors import NumcError
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +29,8 @@ def dump(folder, tmp_path_factory):
 
 
 def _code(text: str) -> list[str]:
-    """The text without locations, which name the file that was read."""
+    """The text without locations, which name the file that was read, and without what it says of itself."""
+    text = re.sub(r'(, )?numc\.stage = "\w+"(?:, (?=\w))?', "", text).replace("module attributes {} {", "module {")
     return [line.split(" loc(")[0] for line in text.splitlines() if not line.startswith("#loc")]
 
 
@@ -96,6 +104,71 @@ def test_errors_are_one_line(numc_run, folder, arguments, text):
     assert done.status == 2
 
 
+def test_a_dump_of_another_stage(numc_run, dump):
+    done = numc_run("opt", dump / "numc.mlir", "--from", "buffers")
+    assert done.error == f"--from buffers: {dump}/numc.mlir is IR after the stage 'numc': write --from numc"
+    assert numc_run("opt", dump / "plan.mlir").error == (
+        f"{dump}/plan.mlir: is IR after the stage 'plan', and without --from it is taken for a model: add --from plan"
+    )
+    assert numc_run("compile", dump / "plan.mlir").error == (
+        f"{dump}/plan.mlir: is IR after the stage 'plan', and no model: go on from it with `numc opt --from plan`"
+    )
+
+
+def test_ir_without_its_weights_is_no_model(numc_run, folder):
+    assert numc_run("compile", EXAMPLES / "digits/mlp.onnx", "--emit", "linalg", "-o", "mlp.mlir").status == 0
+    assert numc_run("compile", "mlp.mlir").error == (
+        "mlp.mlir: is IR of a model whose weights are not in it ('0.weight', '0.bias', '2.weight', ...): "
+        "compile the model, or go on with `numc opt --from STAGE`"
+    )
+    # Without weights, the first stage is a model again.
+    assert numc_run("compile", folder / "matmul.mlir", "--emit", "linalg", "-o", "linalg.mlir").status == 0
+    assert numc_run("compile", "linalg.mlir", "-o", "m.numc").status == 0
+
+
+def test_a_text_that_does_not_parse_shows_the_place(numc_run):
+    Path("bad.mlir").write_text(
+        "func.func @main(%a: f32) -> f32 {\n  %b = arith.addf %a, %c : f32\n  return %b : f32\n}\n"
+    )
+    done = numc_run("compile", "bad.mlir")
+    assert (done.status, done.err) == (
+        2,
+        "numc: error: bad.mlir:2:23: not valid MLIR of this version: use of undeclared SSA value name\n"
+        "  %b = arith.addf %a, %c : f32\n"
+        "                      ^\n",
+    )
+    long = f"func.func @main() {{ {'':200}return %c : f32 }}"
+    with pytest.raises(NumcError, match=r"^x:1:\d+: .*\n.{1,120}\n *\^$"):
+        parse_module(long, "x")
+
+
+def test_opt_in_python(dump):
+    explicit = numc.opt(dump / "linalg.mlir", ["explicit-arithmetic", "tidy-conversions"], fma="bf16_1_1")
+    assert "bf16_1_1" in str(explicit)
+    again = numc.opt(explicit, "bufferize,cse")
+    assert "memref" in str(again)
+    assert "memref" not in str(explicit)
+    assert "linalg.generic" in str(numc.opt((dump / "linalg.mlir").read_text(), "canonicalize"))
+    with pytest.raises(NumcError, match="no such pass"):
+        numc.opt(explicit, ["bufferise"])
+
+
+def test_a_pass_from_outside(numc_run, dump, monkeypatch):
+    """By an entry point, as an installed package has it."""
+    entries = [
+        EntryPoint("count-products", "outside_pass:count", opt.GROUP),
+        EntryPoint("broken", "no_such_module:f", opt.GROUP),
+        EntryPoint("canonicalize-all", "outside_pass:count", opt.GROUP),
+    ]
+    monkeypatch.setattr(opt, "entry_points", lambda group: entries)
+    assert "test.products = 1" in numc_run("opt", dump / "numc.mlir", "--passes", "count-products,cse").out
+    assert "count-products\t\tFrom outside: outside_pass:count" in numc_run("list", "passes").out
+    assert numc_run("opt", dump / "numc.mlir", "--passes", "broken").error == (
+        "--passes 'broken': no_such_module:f cannot be imported: No module named 'no_such_module'"
+    )
+    assert "did you mean 'count-products'" in numc_run("opt", dump / "numc.mlir", "--passes", "count-product").error
+
+
 def test_a_missing_file(numc_run):
     assert numc_run("opt", "no.mlir").error.startswith("no.mlir: cannot read: No such file or directory")
 
@@ -160,3 +233,13 @@ def test_an_impossible_plan_is_refused(numc_run, dump):
     done = numc_run("opt", "edited.mlir", "--from", "plan", "--fma", "bf16_1_1")
     assert done.status == 2
     assert "numc.plan: tile.k_block = 65: want a multiple of 32 up to 32768" in done.error
+
+
+def test_lower_takes_modules():
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    module, x = torch.nn.Linear(3, 2), torch.ones(4, 3)
+    assert "bf16_1_1" in str(numc.lower(module, (x,), fma="bf16_1_1"))
+    exported = torch.export.export(module, (x,))
+    assert "linalg.generic" in str(numc.lower(exported, to="linalg"))
+    with pytest.raises(NumcError, match="cannot lower a int: want a file name"):
+        numc.lower(3)
