@@ -252,22 +252,22 @@ class _Work:
         if counted is not None and counted.rows:
             fmas = sum(row.fmas for row in counted.rows) // self.data.samples
         return Result(
-            column.name,
-            str(found.policy),
-            sums.values(),
-            sums.error.relative,
-            seconds,
-            seconds / fp32,
-            fmas,
-            costs.area,
-            costs.iso_area,
-            weights,
-            packed,
-            layers,
-            tuple(decided(found.layers, found.policy)),
-            peer.agreement() if peer is not None else None,
-            counted,
-            apart,
+            name=column.name,
+            policy=str(found.policy),
+            metrics=sums.values(),
+            error=sums.error.relative,
+            seconds=seconds,
+            time=seconds / fp32,
+            fmas=fmas,
+            area=costs.area,
+            iso_area=costs.iso_area,
+            weights=weights,
+            packed=packed,
+            layers=layers,
+            table=tuple(decided(found.layers, found.policy)),
+            onnxruntime=peer.agreement() if peer is not None else None,
+            statistics=counted,
+            apart=apart,
         )
 
     def _outputs(

@@ -46,7 +46,7 @@ class Agreement:
 
 
 @in_default_environment
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Result:
     """The result of one arithmetic.
 

@@ -76,7 +76,7 @@ class Loop:
         return Loop(self.count * inner.count, inner.strides, None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Nest:
     """The loops of one linalg.generic, merged where possible.
 
@@ -227,27 +227,27 @@ def nest_of(generic: ir.Operation, rows: int = 0) -> Nest | None:
     if across is not None:
         parallel.insert(-1, replace(parallel.pop(across), together=_TOGETHER))
     return Nest(
-        operands,
-        types,
-        inputs,
-        parallel,
-        reductions,
-        starts,
-        [begins.index(begin) for begin in begins],
-        constants,
-        captured,
-        indices,
-        sum(_cost(op) for op in linalg.operations(generic) if op != generic)
+        operands=operands,
+        types=types,
+        inputs=inputs,
+        parallel=parallel,
+        reductions=reductions,
+        starts=starts,
+        firsts=[begins.index(begin) for begin in begins],
+        constants=constants,
+        captured=captured,
+        indices=indices,
+        cost=sum(_cost(op) for op in linalg.operations(generic) if op != generic)
         + _MOVED * len(types)
         + _COSTLY * len(looked)
         + _TRANSPOSED * (in_lanes and any(read_across(types, inputs, loop, parallel[-1]) for loop in inner)),
-        in_lanes,
-        None if across is None else parallel[-2],
-        any(op.name in FUNCTIONS for op in linalg.operations(generic)),
-        _extreme(generic),
-        lookups,
-        has_checks(generic),
-        prod(counts[:rows], start=ONE) if rows else None,
+        in_lanes=in_lanes,
+        across=None if across is None else parallel[-2],
+        has_functions=any(op.name in FUNCTIONS for op in linalg.operations(generic)),
+        extreme=_extreme(generic),
+        lookups=lookups,
+        checks=has_checks(generic),
+        rows=prod(counts[:rows], start=ONE) if rows else None,
     )
 
 

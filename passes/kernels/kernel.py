@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from hashlib import sha256
 
 from numc.numerics.operators import FP32
 from numc.passes.kernels.datapaths import counting, group_sums, stochastic
 from numc.passes.kernels.datapaths.chunked import Chunks
-from numc.passes.kernels.datapaths.datapath import LANES_IN_PLACE, ROWS_IN_PLACE, Datapath, Guard, Setting
+from numc.passes.kernels.datapaths.datapath import Datapath, Guard
 from numc.passes.kernels.datapaths.groups import Groups
 from numc.passes.kernels.datapaths.matrix import product_of
+from numc.passes.kernels.datapaths.reads import LANES_IN_PLACE, ROWS_IN_PLACE
 from numc.passes.kernels.datapaths.table import datapath_of
 from numc.passes.kernels.isa.instruction_set import Matrix
+from numc.passes.kernels.setting import Setting
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Kernel(Setting):
     """The micro-kernels of one operator, tile and instruction set, and how they are called."""
 
@@ -25,20 +28,15 @@ class Kernel(Setting):
 
     @property
     def name(self) -> str:
-        """What the names of its functions begin with, unique per kernel."""
-        text = "".join(ch if ch.isalnum() else "_" for ch in str(self.fma))
-        t = self.tile
-        some = "".join(f"_{n}" for n in self.partial)
-        some += "_narrow" if self.narrow else ""
-        some += "_counting" if self.counts else ""
-        some += ("_in_place" if self.rows_in_place else "") + ("_lanes_in_place" if self.lanes_in_place else "")
-        some += "_transposes" if self.transposes else ""
-        some += ("_turns" if self.turns else "") + (f"_{self.codes}_in_codes" if self.codes else "")
-        some += ("_expanded" if self.expands else "") + ("_dense" if self.dense else "")
-        some += "".join(f"_narrow_{side}" for side in self.narrow_in_memory)
-        some += "".join(f"_{side}_{how}" for side in ("rows", "lanes") if (how := self.adjacency_of(side).value))
-        some += ("" if self.fast else "_unguarded") + (f"_dot{self.dot}" if self.dot else "")
-        return f"numc_{text}_{t.rows}x{t.lanes}x{t.k_block}{some}{'_ba' if self.swap else ''}"
+        """What the names of its functions begin with: operator and tile, for the reader, and a hash of all that it is.
+
+        Its instructions are those of a name, less those that it does without (`dot`).
+        """
+        operator, t = str(self.fma), self.tile
+        rest = [(each.name, getattr(self, each.name)) for each in fields(self) if each.name not in ("fma", "isa")]
+        whole = repr((operator, self.isa.name, self.dot, *rest))
+        text = "".join(ch if ch.isalnum() else "_" for ch in operator)
+        return f"numc_{text}_{t.rows}x{t.lanes}x{t.k_block}_{sha256(whole.encode()).hexdigest()[:8]}"
 
     @property
     def limits(self) -> Guard | None:

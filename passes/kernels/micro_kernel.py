@@ -11,7 +11,8 @@ from __future__ import annotations
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.choice import PANELS, choice_text, micro_name
 from numc.passes.kernels.datapaths.counting import merge_text
-from numc.passes.kernels.datapaths.datapath import Micro, Segment, product_numbers, row_starts, vector_starts
+from numc.passes.kernels.datapaths.datapath import Micro, Segment, product_numbers
+from numc.passes.kernels.datapaths.reads import row_starts, vector_starts
 from numc.passes.kernels.guard import guard_text
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.ssa import PTR
@@ -49,7 +50,7 @@ def _micro_kernel(kernel: Kernel, rows: int, vectors: int, *, fast: bool) -> str
         micro_name(kernel, rows, vectors, fast=fast), {**PANELS, "tile": PTR, "kc": "i64", **dict(kernel.extra)}
     )
     datapath = kernel.datapath
-    m = Micro(kernel.name, f, kernel, datapath, rows, vectors, fast)
+    m = Micro(name=kernel.name, f=f, setting=kernel, datapath=datapath, rows=rows, vectors=vectors, fast=fast)
     m.kept, m.row_starts, m.vector_starts = datapath.prepare(m), row_starts(m), vector_starts(m)
     if not kernel.has_open_product:
         _blocks(kernel, m)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from numc.passes.kernels.datapaths.datapath import STRIDED, Adjacency
 from numc.passes.kernels.kernel import Kernel
+from numc.passes.kernels.setting import STRIDED, Adjacency
 from numc.passes.plan.contraction import Found, Operand
 from numc.passes.plan.plan import BUILT, PADDED_PLANE
 from numc.passes.plan.region import Region

@@ -47,7 +47,7 @@ BLOCKS, PLANES = "blocks of rows and lanes", "planes"
 _MOST_STEPS = 1 << 15
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TilePlan:
     """The micro-tile: `rows` x `vectors` accumulators of `width` lanes, updated for `k_block` steps of k at a time.
 
@@ -77,7 +77,7 @@ class OperandPlan:
         return ("", False) if not found else (found[0][0], found[0][1] == EXPANDED_CODES)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """Everything that is decided about the code of one contraction.
 
@@ -102,15 +102,27 @@ class Plan:
     def kernel(self, found: Found, isa: InstructionSet) -> Kernel:
         """The micro-kernels of a contraction that the plan asks for, of the instructions `isa`."""
         t = self.tile
-        tile = Tile(t.width, t.vectors, t.rows, t.k_block)
+        tile = Tile(width=t.width, vectors=t.vectors, rows=t.rows, k_block=t.k_block)
         pairs, quads = (isa.dot(n) if n == self.dot else None for n in (2, 4))
         bf16, matrix = isa.dot_bf16 if self.dot == 2 else None, isa.matrix if self.dot else None
         used = replace(isa, dot_pairs=pairs, dot_quads=quads, dot_bf16=bf16, matrix=matrix)
-        in_place, turns = (self.packing.rows == how for how in (IN_PLACE, TRANSPOSED))
-        transposes, counts = self.packing.lanes in (TRANSPOSED, ONCE), self.counts > 0
-        adjacent = self.packing.lanes == ADJACENT
-        some = t.partial, used, t.narrow, counts, in_place, adjacent, transposes, turns, *self.packing.codes
-        kernel = Kernel(found.fma, tile, found.swap, self.guarded, *some)
+        codes, expands = self.packing.codes
+        kernel = Kernel(
+            fma=found.fma,
+            tile=tile,
+            swap=found.swap,
+            fast=self.guarded,
+            partial=t.partial,
+            isa=used,
+            narrow=t.narrow,
+            statistics=self.counts > 0,
+            rows_in_place=self.packing.rows == IN_PLACE,
+            lanes_in_place=self.packing.lanes == ADJACENT,
+            transposes=self.packing.lanes in (TRANSPOSED, ONCE),
+            turns=self.packing.rows == TRANSPOSED,
+            codes=codes,
+            expands=expands,
+        )
         dense = self.packing.lanes == AT_COMPILE_TIME and kernel.dot > 0 and not kernel.is_open("lanes")
         return replace(kernel, dense=dense, narrow_in_memory=found.narrow)
 

@@ -157,8 +157,17 @@ class _Planner:
         ready = root(found.lanes.value) in self._read_only
         tile, why = tile_for(self._isa, found, fast=self._fast, ready=ready)
         narrow = is_narrow(tile, found)
-        kernel = Kernel(found.fma, tile, found.swap, self._fast, (), self._isa, narrow, self._statistics)
-        kernel = replace(kernel, partial=partial_rows(kernel, found), narrow_in_memory=found.narrow)
+        kernel = Kernel(
+            fma=found.fma,
+            tile=tile,
+            swap=found.swap,
+            fast=self._fast,
+            isa=self._isa,
+            narrow=narrow,
+            statistics=self._statistics,
+            narrow_in_memory=found.narrow,
+        )
+        kernel = replace(kernel, partial=partial_rows(kernel, found))
         if takes_in_place(kernel, found):
             kernel = replace(kernel, tile=whole_depth(tile, found))
         return kernel, why
@@ -240,16 +249,23 @@ class _Planner:
             lanes = built
         t = kernel.tile
         return Plan(
-            TilePlan(t.rows, t.vectors, t.width, t.k_block, kernel.partial, kernel.narrow),
-            way,
-            OperandPlan(rows, lanes),
-            text_of(first),
-            text_of(last),
-            kernel.fast,
-            kernel.dot,
-            kernel.counts,
-            PLANES if lanes == PADDED_PLANE else BLOCKS,
-            "; ".join(why),
+            tile=TilePlan(
+                rows=t.rows,
+                vectors=t.vectors,
+                width=t.width,
+                k_block=t.k_block,
+                partial=kernel.partial,
+                narrow=kernel.narrow,
+            ),
+            way=way,
+            packing=OperandPlan(rows, lanes),
+            prologue=text_of(first),
+            epilogue=text_of(last),
+            guarded=kernel.fast,
+            dot=kernel.dot,
+            counts=kernel.counts,
+            tasks=PLANES if lanes == PADDED_PLANE else BLOCKS,
+            why="; ".join(why),
         )
 
     def _built(self, found: Found, kernel: Kernel, side: str) -> str:

@@ -87,7 +87,7 @@ def _special(isa: InstructionSet, found: Found, *, fast: bool) -> Tile | None:
     fma = found.fma
     if isinstance(fma.datapath.within, Blocks):
         return replace(isa.tile, rows=_ROWS_IN_BLOCKS, vectors=1)
-    if isa.word_sums is not None and Kernel(fma, isa.tile, found.swap, fast, isa=isa).dot:
+    if isa.word_sums is not None and Kernel(fma=fma, tile=isa.tile, swap=found.swap, fast=fast, isa=isa).dot:
         return isa.word_sums if fma.group is None or fma.group.group is None else None
     # Rows that several products take are loaded into registers: then two vectors are to use them.
     if fast and not fma.groups and splits(fma) and len(fma.terms) == 1:

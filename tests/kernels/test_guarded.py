@@ -91,7 +91,7 @@ OVERFLOWING = [
 
 
 def limits_of(fma: Fma, isa: InstructionSet) -> Guard | None:
-    return Kernel(fma, isa.tile, isa=isa).limits
+    return Kernel(fma=fma, tile=isa.tile, isa=isa).limits
 
 
 def compiled(fma: Fma, isa: InstructionSet, cheap: Cheap = cheap_step) -> Compiled:
@@ -202,7 +202,7 @@ def test_more_triples_inside_of_the_guard(text: str, isa: InstructionSet) -> Non
 def test_exact_or_beyond_the_numbers_of_binary32(text: str, isa: InstructionSet) -> None:
     """Scaled sums near the largest number: an overflow, which raises the flag, leaves no finite result."""
     fma = parse_fma(text)
-    kernel = Kernel(fma, isa.tile, isa=isa)
+    kernel = Kernel(fma=fma, tile=isa.tile, isa=isa)
     limits, cheap, scale = kernel.limits, kernel.datapath.cheap, np.float32(kernel.scale)
     assert limits is not None
     assert limits.entry

@@ -49,8 +49,23 @@ def _result(number: int, fma: str) -> Result:
     area = (576.0, 64.0, 64.0, 192.0, 16.0, 49.0)[number]
     peer = Agreement("1.2.3", 1e-13, 2e-5) if number == 0 else None
     policy = f"default fma = {fma}, ops = fp32\n"
-    return Result(fma, policy, metrics, errors[number], 0.001 * (1 + number), 1.0 + number, 123456, area, 576 / area,
-                  4000, 2000, layers, table, peer, _statistics(fma))  # fmt: skip
+    return Result(
+        name=fma,
+        policy=policy,
+        metrics=metrics,
+        error=errors[number],
+        seconds=0.001 * (1 + number),
+        time=1.0 + number,
+        fmas=123456,
+        area=area,
+        iso_area=576 / area,
+        weights=4000,
+        packed=2000,
+        layers=layers,
+        table=table,
+        onnxruntime=peer,
+        statistics=_statistics(fma),
+    )
 
 
 def made_up(*, statistics: bool = True) -> Comparison:

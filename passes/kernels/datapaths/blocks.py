@@ -7,12 +7,15 @@ hold whole blocks (groups.py). Only the last one may be short.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from numc.numerics.datapaths import Blocks
 from numc.numerics.operators import Fma
 from numc.passes.kernels.builder import Code
-from numc.passes.kernels.datapaths.datapath import Accumulators, Datapath, Drawn, Micro, Parts, fetch_ahead, panels
+from numc.passes.kernels.datapaths.datapath import Accumulators, Datapath, Drawn, Micro
+from numc.passes.kernels.datapaths.reads import fetch_ahead, panels
+from numc.passes.kernels.datapaths.walks import PLAIN
+from numc.passes.kernels.setting import Parts
 from numc.passes.kernels.ssa import Value
 
 
@@ -76,7 +79,7 @@ def in_blocks(block: Block) -> Datapath:
             loop.next = block(m.code, m.setting.fma, products, loop.values, m.drawn(loop.index))
         return loop.results
 
-    return Datapath(step=step, walk=walk)
+    return replace(PLAIN, step=step, walk=walk)
 
 
 def _pairs(m: Micro, k: Value) -> list[tuple[Parts, Parts]]:

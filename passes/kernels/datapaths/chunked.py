@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from numc.passes.kernels.builder import Function
-from numc.passes.kernels.datapaths.datapath import Accumulators, Datapath, Micro, Segment, Setting
+from numc.passes.kernels.datapaths.datapath import Accumulators, Datapath, Micro, Segment
 from numc.passes.kernels.datapaths.stochastic import ARGUMENTS, draws_at, words_of
+from numc.passes.kernels.setting import Setting
 from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.values.rounding import emit_round
 

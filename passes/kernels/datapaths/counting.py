@@ -20,19 +20,11 @@ from dataclasses import replace
 from numc.numerics.operators import Fma
 from numc.passes.kernels.abi import HIGH_PLANES, LOW_PLANES
 from numc.passes.kernels.builder import Code, Function
-from numc.passes.kernels.datapaths.datapath import (
-    Accumulators,
-    Datapath,
-    Guard,
-    Micro,
-    Setting,
-    fetch_ahead,
-    lane_values,
-    one_by_one,
-    row_places,
-    scaled,
-)
+from numc.passes.kernels.datapaths.datapath import Accumulators, Datapath, Guard, Micro
+from numc.passes.kernels.datapaths.reads import fetch_ahead, lane_values, row_places, scaled
+from numc.passes.kernels.datapaths.walks import one_by_one
 from numc.passes.kernels.isa.instruction_set import InstructionSet
+from numc.passes.kernels.setting import Setting
 from numc.passes.kernels.ssa import PTR, Value
 
 # The arguments of a counting micro-kernel: where the task counts, and which steps are sampled.

@@ -13,7 +13,8 @@ from numc.numerics.formats import Conversion
 from numc.numerics.operators import FP32, Fma
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.datapaths.blocks import Products, in_blocks
-from numc.passes.kernels.datapaths.datapath import Accumulators, Drawn, Parts
+from numc.passes.kernels.datapaths.datapath import Accumulators, Drawn
+from numc.passes.kernels.setting import Parts
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.carrier import F32, F64
 from numc.passes.kernels.values.rounding import emit_round

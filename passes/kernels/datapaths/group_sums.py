@@ -19,9 +19,11 @@ from dataclasses import replace
 from numc.numerics.operators import Fma
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.datapaths.counting import count_sums
-from numc.passes.kernels.datapaths.datapath import Accumulators, Datapath, Guard, Micro, Segment, Setting, panels
+from numc.passes.kernels.datapaths.datapath import Accumulators, Datapath, Guard, Micro, Segment
 from numc.passes.kernels.datapaths.groups import Groups
+from numc.passes.kernels.datapaths.reads import panels
 from numc.passes.kernels.datapaths.words import row_vector, words
+from numc.passes.kernels.setting import Setting
 from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.values.kinds import code_of
 

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 
 from numc.numerics.operators import Fma
 from numc.passes.kernels.builder import Code, Function
-from numc.passes.kernels.datapaths.datapath import (
-    Accumulators,
-    Datapath,
-    Drawn,
-    Micro,
-    Parts,
-    Setting,
-    fetch_ahead,
-    panels,
-)
+from numc.passes.kernels.datapaths.datapath import Accumulators, Drawn, Micro
 from numc.passes.kernels.datapaths.matrix import in_matrices, product_of
+from numc.passes.kernels.datapaths.reads import fetch_ahead, panels
+from numc.passes.kernels.datapaths.walks import PLAIN
 from numc.passes.kernels.datapaths.words import words
 from numc.passes.kernels.environment import subnormals_flushed
+from numc.passes.kernels.setting import Parts, Setting
 from numc.passes.kernels.ssa import Value
 
 _ROW = 32  # elements of a row of TDPBF16PS
@@ -84,5 +79,5 @@ def _mode(words: Callable[[Setting], int]) -> Callable[[Function, Setting], Abst
     return lambda f, s: nullcontext() if words(s) else subnormals_flushed(f)
 
 
-AVX512_BF16 = Datapath(step=_fma, walk=_pairs, around=_mode(_pair), dot=_pair)
-AMX_BF16 = in_matrices(Datapath(step=_fma, walk=_two_chains, around=_mode(_in_matrices), dot=_in_matrices))
+AVX512_BF16 = replace(PLAIN, step=_fma, walk=_pairs, around=_mode(_pair), dot=_pair)
+AMX_BF16 = in_matrices(replace(PLAIN, step=_fma, walk=_two_chains, around=_mode(_in_matrices), dot=_in_matrices))

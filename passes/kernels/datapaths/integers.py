@@ -6,21 +6,16 @@ adds these. Accumulators are 32-bit integers, in the bits of float32 numbers whe
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from numc.numerics.operators import Fma
 from numc.passes.kernels.builder import Code
-from numc.passes.kernels.datapaths.datapath import (
-    Accumulators,
-    Datapath,
-    Drawn,
-    Micro,
-    Parts,
-    Setting,
-    by_vectors,
-    fetch_ahead,
-    one_by_one,
-)
+from numc.passes.kernels.datapaths.datapath import Accumulators, Drawn, Micro
 from numc.passes.kernels.datapaths.matrix import in_matrices
+from numc.passes.kernels.datapaths.reads import fetch_ahead
+from numc.passes.kernels.datapaths.walks import PLAIN, by_vectors, one_by_one
 from numc.passes.kernels.datapaths.words import full_words
+from numc.passes.kernels.setting import Parts, Setting
 from numc.passes.kernels.ssa import Value
 
 
@@ -58,4 +53,4 @@ def _walk(m: Micro, first: Value, end: Value, values: Accumulators) -> Accumulat
     return [code.cast("bitcast", total, "f32") for total in by_vectors(m, begin, stop, sums, step)]
 
 
-INTEGERS = in_matrices(Datapath(step=_step, walk=_walk, dot=_count))
+INTEGERS = in_matrices(replace(PLAIN, step=_step, walk=_walk, dot=_count))

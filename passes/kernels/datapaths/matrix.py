@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from numc.passes.kernels.datapaths.datapath import Accumulators, Datapath, Micro, Segment, Setting
+from numc.passes.kernels.datapaths.datapath import Accumulators, Datapath, Micro, Segment
 from numc.passes.kernels.isa.instruction_set import Matrix, Product
+from numc.passes.kernels.setting import Setting
 from numc.passes.kernels.ssa import Value
 
 _MOST = 2  # registers along the rows and along the lanes of a tile: with the operands of a step there are eight

@@ -17,21 +17,13 @@ from numc.numerics.formats import Noise
 from numc.numerics.operators import Fma
 from numc.numerics.reference.random import field_bits
 from numc.passes.kernels.builder import Code, Function
-from numc.passes.kernels.datapaths.datapath import (
-    Accumulators,
-    Datapath,
-    Drawn,
-    Guard,
-    Micro,
-    Parts,
-    Setting,
-    one_by_one,
-    panels,
-    scaled,
-)
+from numc.passes.kernels.datapaths.datapath import Accumulators, Datapath, Drawn, Guard, Micro
+from numc.passes.kernels.datapaths.reads import panels, scaled
 from numc.passes.kernels.datapaths.steps.chain import emit_sum
 from numc.passes.kernels.datapaths.steps.guarded import saturates
+from numc.passes.kernels.datapaths.walks import one_by_one
 from numc.passes.kernels.isa.instruction_set import InstructionSet
+from numc.passes.kernels.setting import Parts, Setting
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.random_bits import emit_draw, emit_element, emit_group, emit_mix, run_of
 

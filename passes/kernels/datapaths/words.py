@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from numc.passes.kernels.datapaths.datapath import Micro, vector_of
+from numc.passes.kernels.datapaths.datapath import Micro
+from numc.passes.kernels.datapaths.reads import vector_of
 from numc.passes.kernels.ssa import Value
 
 

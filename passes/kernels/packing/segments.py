@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from numc.passes.kernels.abi import EVERY_OTHER, MOST_STRIDED_SEGMENTS
 from numc.passes.kernels.builder import Code, Function
-from numc.passes.kernels.datapaths.datapath import Adjacency, Setting
+from numc.passes.kernels.setting import Adjacency, Setting
 from numc.passes.kernels.ssa import Type, Value
 
 # The arguments of a function that reads by segments: the first segment of each vector, offset and mask of each segment.

@@ -28,7 +28,7 @@ class Counting:
     told: Sequence[Value]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Frame:
     """What all tasks of a call share: the function that is written, and what is computed once.
 
@@ -59,7 +59,7 @@ class Frame:
     shares: Value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Block:
     """One block of k of one task: rows `i0` to `i_end` and lanes `j0` to `j_end` of a batch, `kc` steps from `k0` on.
 
@@ -110,9 +110,24 @@ def enter(f: Function, task: Task) -> Frame:
     one_block = f.compare("eq", last_block, f.number(0))
     adjacent_k = f.compare("uge", words["a_run"], depth)
     return Frame(
-        f, task, words, memory, buffers, counts, row_blocks, tasks, lane_panels,
-        k_blocks, last_block, one_block, row_pitch, adjacent_k, observed, seen, f.is_given(words["shared_rows"]),
-    )  # fmt: skip
+        f=f,
+        task=task,
+        words=words,
+        memory=memory,
+        buffers=buffers,
+        counting=counts,
+        row_blocks=row_blocks,
+        tasks=tasks,
+        lane_panels=lane_panels,
+        k_blocks=k_blocks,
+        last_block=last_block,
+        one_block=one_block,
+        row_pitch=row_pitch,
+        adjacent_k=adjacent_k,
+        observed=observed,
+        seen=seen,
+        shares=f.is_given(words["shared_rows"]),
+    )
 
 
 def leave(frame: Frame) -> None:

@@ -8,15 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from numc.passes.kernels.builder import Function
-from numc.passes.kernels.datapaths.datapath import (
-    LANE_STEP,
-    LANES_IN_PLACE,
-    ROWS_IN_PLACE,
-    Micro,
-    one_by_one,
-    row_starts,
-    vector_starts,
-)
+from numc.passes.kernels.datapaths.datapath import Micro
+from numc.passes.kernels.datapaths.reads import LANE_STEP, LANES_IN_PLACE, ROWS_IN_PLACE, row_starts, vector_starts
+from numc.passes.kernels.datapaths.walks import one_by_one
 from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.tasks.interface import SELF, Task, load, step, store, stream_places
 
@@ -57,7 +51,15 @@ def register_tile_text(task: Task) -> str:
             start.append(task.prologue(code, values))
             kernel.instructions.prefetch(code, at[-1])  # the line of the results, while they are computed
     watch(start, 0)
-    micro = Micro(kernel.name, f, kernel, kernel.datapath, t.rows, t.vectors, fast=False)
+    micro = Micro(
+        name=kernel.name,
+        f=f,
+        setting=kernel,
+        datapath=kernel.datapath,
+        rows=t.rows,
+        vectors=t.vectors,
+        fast=False,
+    )
     micro.row_starts, micro.vector_starts = row_starts(micro), vector_starts(micro)
     results = one_by_one(micro, f.number(0), f["kc"], start)
     watch(results, t.rows * t.lanes)

@@ -100,7 +100,22 @@ def _task(frame: Frame, number: Value) -> None:
         k0 = f.i64("muli", kb, t.k_block)
         kc = f.i64("minui", f.i64("subi", words["depth"], k0), t.k_block)
         is_first, is_last = f.compare("eq", kb, f.number(0)), f.compare("eq", kb, frame.last_block)
-        block = Block(batch, i0, i_end, j0, j_end, a_start, b_start, unpacked, limits, kb, k0, kc, is_first, is_last)
+        block = Block(
+            batch=batch,
+            i0=i0,
+            i_end=i_end,
+            j0=j0,
+            j_end=j_end,
+            a_start=a_start,
+            b_start=b_start,
+            unpacked=unpacked,
+            limits=limits,
+            number=kb,
+            k0=k0,
+            kc=kc,
+            is_first=is_first,
+            is_last=is_last,
+        )
         if task.ready != "rows":
             with f.when(f.negated(frame.shares)) if shares_rows(task) else nullcontext():
                 _pack_rows(frame, block)

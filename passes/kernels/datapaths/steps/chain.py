@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from numc.numerics.operators import Fma
 from numc.passes.kernels.builder import Code
-from numc.passes.kernels.datapaths.datapath import NOTHING, Drawn, Parts
+from numc.passes.kernels.datapaths.datapath import NOTHING, Drawn
+from numc.passes.kernels.setting import Parts
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.carrier import F64
 from numc.passes.kernels.values.rounding import emit_round

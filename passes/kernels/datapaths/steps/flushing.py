@@ -14,9 +14,10 @@ from dataclasses import replace
 from numc.numerics.datapaths import Steps
 from numc.numerics.operators import Fma
 from numc.passes.kernels.builder import Code
-from numc.passes.kernels.datapaths.datapath import Drawn, Guard, Parts, Setting
+from numc.passes.kernels.datapaths.datapath import Drawn, Guard
 from numc.passes.kernels.datapaths.steps import guarded
 from numc.passes.kernels.isa.instruction_set import InstructionSet
+from numc.passes.kernels.setting import Parts, Setting
 from numc.passes.kernels.ssa import Value
 
 _LEAST_NORMAL = -126

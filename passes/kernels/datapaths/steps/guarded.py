@@ -36,10 +36,12 @@ A power of two (P <= 22).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from numc.numerics.formats import Conversion
 from numc.numerics.operators import Fma
 from numc.passes.kernels.builder import Code
-from numc.passes.kernels.datapaths.datapath import Datapath, Drawn, Guard, Parts, Setting
+from numc.passes.kernels.datapaths.datapath import Drawn, Guard
 from numc.passes.kernels.datapaths.steps.chain import (
     emit_sum,
     emit_to_odd,
@@ -48,7 +50,9 @@ from numc.passes.kernels.datapaths.steps.chain import (
     fp32_addends,
     fp32_step,
 )
+from numc.passes.kernels.datapaths.walks import PLAIN
 from numc.passes.kernels.isa.instruction_set import InstructionSet
+from numc.passes.kernels.setting import Parts, Setting
 from numc.passes.kernels.ssa import Value
 
 
@@ -303,7 +307,8 @@ def _sum_to_odd(code: Code, isa: InstructionSet, a: Value, b: Value, c: Value) -
     return code.cast("bitcast", code.binary("ori", cut, inexact), "f32")
 
 
-FP32 = Datapath(
+FP32 = replace(
+    PLAIN,
     step=fp32_step,
     cheap=cheap_step,
     limits=limits,
@@ -312,7 +317,8 @@ FP32 = Datapath(
     addends=fp32_addends,
     in_place=True,
 )
-EXACT = Datapath(
+EXACT = replace(
+    PLAIN,
     step=exact_step,
     cheap=cheap_step,
     limits=limits,

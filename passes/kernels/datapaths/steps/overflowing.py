@@ -26,9 +26,10 @@ from dataclasses import replace
 from numc.numerics.formats import Conversion
 from numc.numerics.operators import Fma
 from numc.passes.kernels.builder import Code
-from numc.passes.kernels.datapaths.datapath import Datapath, Drawn, Guard, Parts, Setting
+from numc.passes.kernels.datapaths.datapath import Datapath, Drawn, Guard
 from numc.passes.kernels.datapaths.steps import guarded
 from numc.passes.kernels.isa.instruction_set import InstructionSet
+from numc.passes.kernels.setting import Parts, Setting
 from numc.passes.kernels.ssa import Value
 
 #: With more exponent bits the bound that is known before hardly ever fails, and costs no scaling.

@@ -1,0 +1,121 @@
+"""How a micro-kernel reads its operands, packed or in place: the values of one step of k in registers."""
+
+from __future__ import annotations
+
+from numc.passes.kernels.datapaths.datapath import Micro
+from numc.passes.kernels.ssa import Value
+from numc.passes.kernels.values.codes import code_bits, emit_unpacked
+
+#: The arguments that say where rows are, if they may be in place: the offset of each, and the distance of two steps of
+#: k of one row that are a vector apart, in vectors.
+ROWS_IN_PLACE = {"starts": "!llvm.ptr", "chunk": "i64"}
+
+#: Those that say where lanes are, if vectors of them may be in place: of every vector of the panel the address and
+#: whether it is in place, a word each; and the offset of every step of k from such an address.
+LANES_IN_PLACE = {"vectors": "!llvm.ptr", "steps": "!llvm.ptr"}
+
+#: That which says how far steps of k of the lanes are apart, if whole panels may be in place.
+LANE_STEP = {"lane_step": "i64"}
+
+
+def fetch_ahead(m: Micro, k: Value) -> None:
+    """Prefetch this step's share of the next panel of rows, if the micro-kernel is told where that begins."""
+    if "ahead" not in m.f.arguments:
+        return
+    s, scalar = m.setting, m.f.scalar
+    place = scalar.binary("muli", k, scalar.int(s.tile.rows * s.parts("rows"), "i64"))
+    s.instructions.prefetch(m.code, m.f.at(m.f["ahead"], place))
+
+
+def row_starts(m: Micro) -> list[Value]:
+    """Where the rows begin, if the micro-kernel is told so by `ROWS_IN_PLACE`."""
+    if not m.setting.rows_in_place:
+        return []
+    return [m.f.at(m.f["rows"], m.f.fetch(m.f["starts"], r)) for r in range(m.rows)]
+
+
+def vector_starts(m: Micro) -> list[tuple[Value, Value]]:
+    """Where the vectors of lanes begin, and whether in the operand, if the micro-kernel is told by `LANES_IN_PLACE`."""
+    if not m.setting.lanes_in_place:
+        return []
+    f = m.f
+    starts = [f.fetch(f["vectors"], 2 * v, "!llvm.ptr") for v in range(m.vectors)]
+    return [(at, f.compare("ne", f.fetch(f["vectors"], 2 * v + 1), f.number(0))) for v, at in enumerate(starts)]
+
+
+def vector_of(m: Micro, step: Value) -> Value:
+    """The first step, or word, of that vector of a packed row which `step` is in."""
+    return m.f.i64("subi", step, m.f.i64("andi", step, m.setting.tile.width - 1))
+
+
+def row_places(m: Micro, k: Value, vector: Value | None = None) -> list[list[Value]]:
+    """Where the values of the rows are at step `k`: [row][part] (layout.py says how panels are laid out).
+
+    vector: the first step of that vector of a packed row which `k` is in, if it is known.
+    """
+    s, scalar, code = m.setting, m.f.scalar, m.code
+    t, parts = s.tile, s.parts("rows")
+    if vector is None:
+        vector = vector_of(m, k)
+    within = scalar.binary("subi", k, vector)
+    if s.rows_in_place:
+        at = scalar.binary("addi", scalar.binary("muli", vector, m.f["chunk"]), within)
+        return [[code.at(start, at)] for start in m.row_starts]
+    at = scalar.binary("addi", scalar.binary("muli", vector, scalar.int(t.rows * parts, "i64")), within)
+    base = code.at(m.f["rows"], at)
+    return [[code.at(base, (r * parts + p) * t.width) for p in range(parts)] for r in range(m.rows)]
+
+
+def lane_values(m: Micro, k: Value) -> list[list[Value]]:
+    """The values of the lanes at step `k`: [vector][part]."""
+    if m.setting.codes == "lanes" and not m.setting.expands:
+        return _from_codes(m, k)
+    t, parts, scalar, code = m.setting.tile, m.setting.parts("lanes"), m.f.scalar, m.code
+    step = m.f.arguments.get("lane_step") or scalar.int(t.lanes * parts, "i64")
+    at = scalar.binary("muli", k, step)
+    if m.setting.lanes_in_place:
+        there = scalar.fetch(m.f["steps"], k)
+        return [[code.load(code.at(start, scalar.select(here, there, at)))] for start, here in m.vector_starts]
+    base = code.at(m.f["lanes"], at)
+    return [[code.load(code.at(base, (v * parts + p) * t.width)) for p in range(parts)] for v in range(m.vectors)]
+
+
+def _from_codes(m: Micro, k: Value) -> list[list[Value]]:
+    """The same from codes, which follow each other in the bits of their lane (packing/layout.py)."""
+    t, fmt, scalar, code = m.setting.tile, m.setting.conversion("lanes").format, m.f.scalar, m.code
+    bits, parts = code_bits(fmt), m.setting.parts("lanes")
+    step = t.vectors * parts * bits
+    begin = scalar.i64("muli", k, step)
+
+    def number(n: int) -> Value:
+        first: int | Value
+        if step % 32 == 0:
+            (word, first), base = divmod(n * bits, 32), scalar.i64("muli", k, step // 32 * t.width)
+            at = code.at(code.at(m.f["lanes"], base), word * t.width)
+        else:
+            place = scalar.i64("addi", begin, n * bits)
+            at = code.at(m.f["lanes"], scalar.i64("muli", scalar.i64("shrui", place, 5), t.width))
+            first = code.broadcast(scalar.cast("trunci", scalar.i64("andi", place, 31), "i32"))
+        low = code.load(at, element="i32")
+        goes_on = first + bits > 32 if isinstance(first, int) else 32 % bits != 0
+        return emit_unpacked(code, low, code.load(code.at(at, t.width), element="i32") if goes_on else None, first, fmt)
+
+    return [[number(v * parts + p) for p in range(parts)] for v in range(m.vectors)]
+
+
+def panels(m: Micro, k: Value, vector: Value | None = None) -> tuple[list[list[Value]], list[list[Value]]]:
+    """The values of step `k`: of the rows, in all lanes, [row][part], and of the lanes, [vector][part].
+
+    vector: as for `row_places`.
+    """
+    places = row_places(m, k, vector)
+    lanes = lane_values(m, k)
+    return [[m.code.splat(at) for at in parts] for parts in places], lanes
+
+
+def scaled(m: Micro, lanes: list[list[Value]]) -> list[list[Value]]:
+    """The lanes times the scale of the cheap sequence; so are all products then."""
+    if m.scale == 1:
+        return lanes
+    code = m.code
+    return [[code.binary("mulf", part, code.f32(m.scale)) for part in parts] for parts in lanes]

@@ -1,0 +1,121 @@
+"""What a set of micro-kernels is generated for: operator, tile, instructions, and how its operands are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from numc.numerics.formats import Conversion
+from numc.numerics.groups import GroupConversion
+from numc.numerics.operators import Fma
+from numc.passes.kernels.isa.instruction_set import InstructionSet, Tile
+from numc.passes.kernels.isa.portable import PORTABLE
+from numc.passes.kernels.ssa import Value
+
+
+class Adjacency(Enum):
+    """What is known of the memory of an operand, whatever its sizes: which elements of a row or of lanes are adjacent.
+
+    NONE: nor is there one between two of them. THIRD, FOURTH: most of them are three or four elements apart.
+    """
+
+    UNKNOWN = ""
+    ALL = "adjacent"
+    NONE = "apart"
+    THIRD = "third"
+    FOURTH = "fourth"
+
+    @property
+    def stride(self) -> int:
+        """How many elements apart those of a segment may be, other than one (packing/segments.py)."""
+        return next((stride for stride, known in STRIDED.items() if known is self), 2)
+
+
+STRIDED = {3: Adjacency.THIRD, 4: Adjacency.FOURTH}
+
+Parts = Sequence[Value]  # of an operand: its value, or the bf16 numbers whose sum it is
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What a set of micro-kernels is generated for. `swap`: rows come from the operator's b, lanes from its a.
+
+    fast: cheap sequences may run where they are exact. partial: row counts below `tile.rows` that get a micro-kernel of
+    their own (fewer rows, the same panels). narrow: so does one vector of the tile's, for the last lanes.
+    statistics: micro-kernels can count their additions (counting.py). rows_in_place: a panel of rows may also be where
+    the operand is. lanes_in_place: so may every vector of a panel of lanes. transposes: lanes are packed by a function
+    of its own where their steps of k are adjacent. turns: so are rows that are adjacent themselves. codes: the side
+    whose panels are codes of its format, if one is; expands: tasks make numbers of them, so that micro-kernels do not
+    read codes. dense: lanes are packed words of integers without room between them. narrow_in_memory: the sides whose
+    operand lies in memory in the bytes of its format, a narrow dtype, or in bytes of integers, and not as f32 numbers.
+    adjacency: that of the elements of a row along k, and of the lanes.
+    """
+
+    fma: Fma
+    tile: Tile
+    swap: bool = False
+    fast: bool = True
+    partial: tuple[int, ...] = ()
+    isa: InstructionSet = PORTABLE
+    narrow: bool = False
+    statistics: bool = False
+    rows_in_place: bool = False
+    lanes_in_place: bool = False
+    transposes: bool = False
+    turns: bool = False
+    codes: str = ""
+    expands: bool = False
+    dense: bool = False
+    narrow_in_memory: tuple[str, ...] = ()
+    adjacency: tuple[Adjacency, Adjacency] = (Adjacency.UNKNOWN, Adjacency.UNKNOWN)
+
+    @property
+    def instructions(self) -> InstructionSet:
+        """The instructions on vectors of the tile's width."""
+        return self.isa.at(self.tile.width)
+
+    @property
+    def accumulators(self) -> int:
+        """How many accumulators a tile has."""
+        return self.tile.rows * self.tile.lanes
+
+    def operand(self, side: str) -> int:
+        """The number of the operand (0 for a, 1 for b) that supplies the ``rows`` or the ``lanes``."""
+        return int((side == "rows") == self.swap)
+
+    def ordered(self, row: Parts, lane: Parts) -> tuple[Parts, Parts]:
+        """The values of a row and of lanes as (a, b)."""
+        return (lane, row) if self.swap else (row, lane)
+
+    def parts(self, side: str) -> int:
+        """How many parts the values of that operand have."""
+        return self.fma.parts[self.operand(side)]
+
+    def conversion(self, side: str) -> Conversion:
+        """The format of that operand, if it has no groups. A stochastic conversion has been done before, as a whole."""
+        return self.fma.singles[self.operand(side)].settled
+
+    def element(self, side: str) -> str:
+        """The type of that operand's elements in memory: f32, or integers of as many bits as its format has."""
+        if side not in self.narrow_in_memory:
+            return "f32"
+        return "i8" if self.fma.datapath.name == "bytes" else f"i{self.conversion(side).format.bits}"
+
+    def adjacency_of(self, side: str) -> Adjacency:
+        """What is known of the memory of that operand."""
+        return self.adjacency[int(side == "lanes")]
+
+    def is_open(self, side: str) -> bool:
+        """Whether a run chooses the widths of that operand."""
+        return (self.fma.a, self.fma.b)[self.operand(side)].open is not None
+
+    @property
+    def has_open_product(self) -> bool:
+        """Whether a run chooses the widths that products are rounded to."""
+        return self.fma.product is not None and self.fma.product.open is not None
+
+    def groups_of(self, side: str) -> GroupConversion:
+        """The format of that operand, if it has groups."""
+        assert self.fma.groups is not None
+        return self.fma.groups[self.operand(side)]
