@@ -1,13 +1,11 @@
-"""Codes of single values on whole arrays: `Format.encode` and `Format.decode` in numpy, and codes as bits."""
+"""Codes of single values on whole arrays, in numpy, and codes as bits."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-from numc.numerics.formats import Format
 from numc.numerics.numpy_rounding import F32Array, F64Array, exponents
-from numc.support.errors import NumcError
 
 Codes = npt.NDArray[np.int64]
 Bits = npt.NDArray[np.uint8]
@@ -31,44 +29,6 @@ def decode_finite(codes: Codes, exponent_bits: int, significand_bits: int) -> F6
     magnitude = np.ldexp(units.astype(np.float64), np.maximum(biased, 1) - bias - significand_bits)
     signed: F64Array = np.copysign(magnitude, np.where(codes >> exponent_bits + significand_bits, -1.0, 1.0))
     return signed
-
-
-def encode(x: F32Array, fmt: Format) -> Codes:
-    """Return the codes of values of a format, or of one part of it, as `Format.encode` does.
-
-    Raises NumcError for a NaN of a format that has none: where there are no significand bits.
-    """
-    finite = np.isfinite(x)
-    codes = encode_finite(
-        np.where(finite, x, np.float32(0)).astype(np.float64), fmt.exponent_bits, fmt.significand_bits
-    )
-    if finite.all():
-        return codes
-    sign = fmt.exponent_bits + fmt.significand_bits
-    top = ((1 << fmt.exponent_bits) - 1) << fmt.significand_bits
-    has_nan = fmt.finite or fmt.significand_bits > 0
-    if not has_nan and np.isnan(x).any():
-        raise NumcError(f"x has a NaN, which '{fmt.name}' has no encoding for: use a format with significand bits")
-    nan = (1 << sign) - 1 if fmt.finite else top | 1 << max(fmt.significand_bits - 1, 0)
-    infinity = top | np.signbit(x).astype(np.int64) << sign
-    return np.select([np.isnan(x), ~finite], [np.int64(nan), infinity], codes)
-
-
-def decode(codes: Codes, fmt: Format) -> F32Array:
-    """Return the values of codes, or of parts of them, as `Format.decode` does."""
-    values = decode_finite(codes, fmt.exponent_bits, fmt.significand_bits)
-    largest = (1 << fmt.exponent_bits + fmt.significand_bits) - 1
-    magnitude = codes & largest
-    top = ((1 << fmt.exponent_bits) - 1) << fmt.significand_bits
-    if fmt.finite:
-        values[magnitude == largest] = np.nan
-    else:
-        values[magnitude > top] = np.nan
-        values = np.where(magnitude == top, np.copysign(np.inf, values), values)
-    if not fmt.subnormals:
-        values = np.where(magnitude < 1 << fmt.significand_bits, np.copysign(0.0, values), values)
-    result: F32Array = values.astype(np.float32)
-    return result
 
 
 def join(parts: F32Array) -> F32Array:

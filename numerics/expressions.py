@@ -12,14 +12,17 @@ from numc.numerics.datapaths import DATAPATHS, MAX_CHUNK, Datapath
 from numc.numerics.formats import (
     FORMAT_SYNTAX,
     FORMATS,
+    OVERFLOWS,
     ROUNDING_SYNTAX,
     ROUNDINGS,
+    SYNTAX,
     Conversion,
     Format,
     Open,
     exmy,
     noise_of,
 )
+from numc.numerics.formats import KINDS as SINGLE_KINDS
 from numc.numerics.groups import GroupConversion, GroupFormat
 from numc.numerics.kinds import GROUP_FORMATS, GROUP_SYNTAX, KINDS
 from numc.numerics.operators import ALIASES, FMAS, FP32, Fma, parts_of
@@ -39,7 +42,7 @@ _PARSER = Lark(
     PAPER.2: /\d+\/\d+\/\d+\/\w+/
     OPEN.2: /e\d+(\.\.\d+m\d+(\.\.\d+)?|m\d+\.\.\d+)[a-z]*/
     RANGE.2: /\d+\.\.\d+/
-    NUMBER: /[+-]?\d+(\.\d*)?/
+    NUMBER: /[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?/
     %import common.INT
     %import common.WS
     %ignore WS
@@ -51,8 +54,7 @@ _PARSER = Lark(
 )
 _BRACKETS = 8  # in a text, of which one that means something has four
 _RANGES = "in eX..XmY..Y and the last number of bfp(g,e,m)"
-_SIZED = {kind.call: kind for kind in KINDS if kind.call}
-_EXMY = re.compile(r"e(\d+)m(\d+)(n|fn)?", re.ASCII)
+_SIZED = {kind.call: kind for kind in (*SINGLE_KINDS, *KINDS) if kind.call}
 _RANGE = re.compile(r"\d+\.\.\d+", re.ASCII)
 _OPEN = re.compile(r"e(\d+)(?:\.\.(\d+))?m(\d+)(?:\.\.(\d+))?(n|fn)?", re.ASCII)
 
@@ -78,7 +80,7 @@ def read_fma(text: str) -> Fma:
     if rest and str(head) in ALIASES:
         allowed = " or ".join(k for k in FMAS if k.startswith(f"{head}{{"))
         raise NumcError(f"operator {quoted(text)}: {shortened(rest[0])} products, allowed are {allowed}")
-    if name in FORMATS or _EXMY.fullmatch(name):
+    if _single_format(name, None) is not None:
         raise NumcError(f"'{name}' is a format, not an FMA operator: write fmac({name}) or fma(a={name}, acc=...)")
     if str(head) in _CALLS:
         raise NumcError(f"operator '{name}' needs its formats: write {_CALLS[str(head)]}")
@@ -127,7 +129,8 @@ def _any_conversion(tree: Tree[Token]) -> Conversion | GroupConversion:
     if isinstance(fmt, Format):
         return Conversion(fmt, rounding or "rne", overflow, widths)
     if overflow:
-        raise NumcError(f"'{fmt.name}:nan': only formats without infinities (eXmYfn) take ':nan'")
+        which = "without infinities (eXmYfn)" if overflow == "nan" else "of one part with infinities"
+        raise NumcError(f"'{fmt.name}:{overflow}': only formats {which} take ':{overflow}'")
     to = GroupConversion(fmt, rounding or fmt.default_rounding, channel, widths)
     if not discards:
         return to
@@ -142,19 +145,19 @@ def _options(name: str, options: list[str]) -> tuple[str, str]:
     rounding, overflow = "", ""
     for option in options:
         noise = noise_of(option)
-        if option == "nan" and not overflow:
+        if option in OVERFLOWS and not overflow:
             overflow = option
         elif noise is not None and not rounding:
             rounding = f"sr{noise.bits}" + (".lfsr" if noise.lfsr else "")
         elif option in ROUNDINGS and not rounding:
             rounding = option
-        elif option in (*ROUNDINGS, "nan") or noise is not None:
-            raise NumcError(
-                f"'{name}': {quoted(':' + option)} after '{':' + rounding if rounding else ':nan'}', keep one of them"
-            )
+        elif option in (*ROUNDINGS, *OVERFLOWS) or noise is not None:
+            before = overflow if option in OVERFLOWS else rounding
+            raise NumcError(f"'{name}': {quoted(':' + option)} after ':{before}', keep one of them")
         else:
             near = did_you_mean(option.lower(), ROUNDINGS)
-            raise NumcError(f"unknown rounding {quoted(option)} of '{name}'{near}: allowed are {ROUNDING_SYNTAX}, nan")
+            allowed = ", ".join((ROUNDING_SYNTAX, *OVERFLOWS))
+            raise NumcError(f"unknown rounding {quoted(option)} of '{name}'{near}: allowed are {allowed}")
     return rounding, overflow
 
 
@@ -217,9 +220,12 @@ def _open_format(text: str) -> tuple[Format, Open]:
 
 def _fixed_format(node: Token | Tree[Token]) -> Format:
     if isinstance(node, Tree):
-        name = str(node.children[0])
-        sized = " or ".join(kind.syntax for kind in _SIZED.values())
-        raise NumcError(f"unknown format {quoted(name + '(...)')}: allowed is {FORMAT_SYNTAX} or {sized}")
+        head, *arguments = node.children
+        found = _single_format(str(head), [_written(argument) for argument in arguments])
+        if found is None:
+            sized = " or ".join(kind.syntax for kind in KINDS if kind.call)
+            raise NumcError(f"unknown format {quoted(f'{head}(...)')}: allowed is {FORMAT_SYNTAX} or {sized}")
+        return found
     text = name = str(node)
     if node.type == "PAPER":
         sign, exponent, significand, kind = text.split("/")
@@ -229,19 +235,29 @@ def _fixed_format(node: Token | Tree[Token]) -> Format:
         name = f"e{x}m{y}" + ("n" if kind == "n" else "")
     if name == "bf16x1":
         name = "bf16"
-    if name in FORMATS:
-        return FORMATS[name]
-    if match := _EXMY.fullmatch(name):
-        x, y, suffix = _size(match[1], text), _size(match[2], text), match[3]
-        return exmy(x, y, subnormals=suffix != "n", finite=suffix == "fn")
+    if (fmt := _single_format(name, None)) is not None:
+        return fmt
     if re.fullmatch(r"bf16x\d+", name, re.ASCII):
         raise NumcError(f"format {quoted(name)}: allowed are bf16x1, bf16x2 and bf16x3")
     _check_sized(name)
     near = did_you_mean(name.lower(), [*FORMATS, *GROUP_FORMATS])
     raise NumcError(
-        f"unknown format {quoted(name)}{near}: allowed are {', '.join(FORMATS)}, eXmY, eXmYn, eXmYfn; along an axis "
-        f"{GROUP_SYNTAX}"
+        f"unknown format {quoted(name)}{near}: allowed are {', '.join(FORMATS)}, {SYNTAX}; along an axis {GROUP_SYNTAX}"
     )
+
+
+def _single_format(name: str, sizes: list[str] | None) -> Format | None:
+    """The format of single values that a name means, or a name with sizes in parentheses; None for another text."""
+    if sizes is None and name in FORMATS:
+        return FORMATS[name]
+    return next((fmt for kind in SINGLE_KINDS if (fmt := kind.read(name, sizes)) is not None), None)
+
+
+def _written(argument: Token | Tree[Token]) -> str:
+    """A size in parentheses, with the name that it may have."""
+    assert isinstance(argument, Tree)
+    *name, value = argument.children
+    return "".join(f"{key}=" for key in name) + _text(value)
 
 
 def _size(digits: str, name: str) -> int:

@@ -9,7 +9,7 @@ or rounded to binary32 once. A conversion takes the tensor and not one value: he
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
@@ -167,23 +167,6 @@ class GroupFormat(ABC):
         None is a kind that the runtime does not read: weights of it stay float32 in program files.
         """
         return None
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of format in texts.
-
-    name: in messages. formats: those that have a name. syntax: how the others are written; call: their name if they are
-    written with sizes in parentheses, example: one of them. read: takes a name, and the sizes in parentheses or None;
-    returns the format, or None for the text of another kind. It raises NumcError for sizes that do not exist.
-    """
-
-    name: str
-    formats: Mapping[str, GroupFormat]
-    read: Callable[[str, Sequence[str] | None], GroupFormat | None]
-    syntax: str = ""
-    call: str = ""
-    example: str = ""
 
 
 @dataclass(frozen=True)

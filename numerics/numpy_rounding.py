@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from numc.numerics.formats import Noise
+from numc.numerics.roundings import Noise
 
 F32Array = npt.NDArray[np.float32]
 F64Array = npt.NDArray[np.float64]

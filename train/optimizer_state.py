@@ -192,10 +192,16 @@ def _conversion(text: Any) -> Conversion | None:
     to = parse_conversion(text)
     if str(to) == "fp32":
         return None
-    if to.format.parts > 1 or to.format.bits > _MOST_BITS or not to.format.significand_bits:
+    fmt = to.format
+    if fmt.parts > 1 or fmt.bits > _MOST_BITS or fmt.precision < 2:
         raise NumcError(
-            f"OptimizerState: state {quoted(text)}: a value has {to.format.bits} bits, {to.format.significand_bits} of "
+            f"OptimizerState: state {quoted(text)}: a value has {fmt.bits} bits, {fmt.precision - 1} of "
             f"them significand: want fp32, or a format of at most {_MOST_BITS} bits with a significand, such as bf16"
+        )
+    if not fmt.is_usual or not fmt.has_nan:
+        raise NumcError(
+            f"OptimizerState: state {quoted(text)}: only codes of IEEE-754's kind that have a NaN are stored: "
+            "want fp32, or a format such as bf16 or e4m3fn"
         )
     return to
 

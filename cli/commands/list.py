@@ -48,7 +48,7 @@ def _formats() -> Rows:
             "emax": f.emax,
             "max": f.max_finite,
             "min normal": f.min_normal,
-            "min subnormal": f.min_subnormal if f.subnormals else None,
+            "min subnormal": f.min_subnormal if f.is_gradual else None,
         }
         for name, f in FORMATS.items()
     ]

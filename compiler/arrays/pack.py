@@ -16,7 +16,7 @@ import numpy.typing as npt
 from numc.compiler.arrays.arrays import F32Array, f32_array
 from numc.compiler.arrays.arrays import round as round_array
 from numc.compiler.arrays.words import checked_align, from_words, to_words, word_bytes
-from numc.numerics.codes import Bits, Codes, bits_of_codes, codes_of_bits, decode, encode, join
+from numc.numerics.codes import Bits, Codes, bits_of_codes, codes_of_bits, join
 from numc.numerics.formats import FORMATS, Format
 from numc.numerics.grammar import parse_any_conversion
 from numc.numerics.groups import GroupConversion, GroupFormat
@@ -77,7 +77,7 @@ def pack(x: npt.ArrayLike, to: str, *, axis: int | None = None, align: int | Non
         fmt = conversion.format
         rounded = round_array(x, to, axis=axis)
         words = _split(rounded, fmt.parts) if fmt.parts > 1 else rounded
-        return Packed(_code_bytes(encode(words.reshape(-1), fmt), fmt.bits // fmt.parts), rounded.shape, fmt.name)
+        return Packed(_code_bytes(fmt.encode_array(words.reshape(-1)), fmt.bits // fmt.parts), rounded.shape, fmt.name)
     array = f32_array(x, "x")
     where = layout(array.shape, conversion.of_tensors().format, axis)
     rows = where.rows_of(array)
@@ -103,7 +103,7 @@ def unpack(packed: Packed) -> F32Array:
         _check_size(packed, word_bytes(number, fmt, packed.align))
         packed = replace(packed, data=from_words(packed.data, number, fmt, packed.align), align=None)
     if isinstance(fmt, Format):
-        words = decode(_byte_codes(packed, math.prod(packed.shape) * fmt.parts, fmt.bits // fmt.parts), fmt)
+        words = fmt.decode_array(_byte_codes(packed, math.prod(packed.shape) * fmt.parts, fmt.bits // fmt.parts))
         return (join(words.reshape(-1, fmt.parts)) if fmt.parts > 1 else words).reshape(packed.shape)
     where = layout(packed.shape, fmt, packed.axis)
     widths = [fmt.group_bits(size) for _, size in where.parts]

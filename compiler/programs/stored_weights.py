@@ -11,7 +11,7 @@ import numpy.typing as npt
 from numc.compiler.arrays.arrays import F32Array
 from numc.compiler.arrays.pack import element_bytes, pack
 from numc.numerics.codes import join
-from numc.numerics.formats import Format
+from numc.numerics.formats import Format, Record
 from numc.numerics.groups import GroupFormat
 from numc.passes.kernels.packing.layout import Layout
 from numc.passes.kernels.packing.pack_arrays import unpacked
@@ -96,6 +96,8 @@ def _sum(parts: F32Array) -> F32Array:
 def _encoded(rows: F32Array, fmt: Format | GroupFormat) -> tuple[Encoding, Bytes]:
     """(rows, k) as the bytes of a format. Raises NumcError for what cannot be stored."""
     if isinstance(fmt, Format):
+        if not isinstance(fmt, Record) or not fmt.is_usual or fmt.nan == "none":
+            raise NumcError(f"'{fmt.name}' is no format that the runtime reads")
         kind = fmt.exponent_bits, fmt.significand_bits, fmt.subnormals, fmt.finite, fmt.parts
         return Encoding("float", *kind), np.frombuffer(pack(rows, fmt.name).data, np.uint8)
     if fmt.encoding is None:

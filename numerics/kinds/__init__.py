@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from numc.numerics.groups import GroupFormat, Kind
+from numc.numerics.formats.kind import Kind
+from numc.numerics.groups import GroupFormat
 from numc.numerics.kinds import bfp, integer, mx
 from numc.numerics.kinds.bfp import Bfp
 from numc.numerics.kinds.integer import Int
 from numc.numerics.kinds.mx import Mx
 
-KINDS: tuple[Kind, ...] = (
+KINDS: tuple[Kind[GroupFormat], ...] = (
     bfp.KIND,
     mx.KIND,
     integer.KIND,

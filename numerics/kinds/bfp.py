@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from numc.numerics.exact.value import POINT, Value
 from numc.numerics.formats import Open, range_text
-from numc.numerics.groups import GroupConversion, GroupFormat, Kind, Noisy
+from numc.numerics.formats.kind import Kind
+from numc.numerics.groups import GroupConversion, GroupFormat, Noisy
 from numc.numerics.kinds.exact_groups import exponent, is_finite, is_negative, signed, times_power, units
 from numc.support.arguments import whole_number
 from numc.support.errors import NumcError

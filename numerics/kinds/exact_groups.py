@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from numc.numerics.exact.rounding import to_multiple, to_noisy_multiple
+from numc.numerics.exact.multiples import to_multiple, to_noisy_multiple
 from numc.numerics.exact.value import POINT, Value
 from numc.numerics.groups import GroupConversion
 

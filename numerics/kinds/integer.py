@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
-from numc.numerics.exact.rounding import round_real, rounder
 from numc.numerics.exact.value import POINT, Value
 from numc.numerics.formats import FORMATS, Conversion
-from numc.numerics.groups import GroupConversion, GroupFormat, Kind, Noisy
+from numc.numerics.formats.kind import Kind
+from numc.numerics.formats.rounding import round_real, rounder
+from numc.numerics.groups import GroupConversion, GroupFormat, Noisy
 from numc.numerics.kinds.exact_groups import is_negative, magnitude
 from numc.numerics.kinds.exact_groups import to_integer as exact_integer
 from numc.support.arguments import whole_number

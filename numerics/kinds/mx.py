@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from numc.numerics.exact.value import POINT, Value
 from numc.numerics.formats import floor_log2
-from numc.numerics.groups import GroupConversion, GroupFormat, Kind, Noisy
+from numc.numerics.formats.kind import Kind
+from numc.numerics.groups import GroupConversion, GroupFormat, Noisy
 from numc.numerics.kinds.exact_groups import (
     exponent,
     is_finite,

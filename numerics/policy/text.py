@@ -38,6 +38,7 @@ _EXPECTED = {
     "EQUAL": "'='",
     "STRING": 'a name in "quotes"',
     "INTEGER": "a number",
+    "DECIMAL": "a number",
     "COMMA": "','",
     "_END": "the end of the line",
     "COMPARE": "< <= > >= == or !=",

@@ -9,8 +9,9 @@ from functools import cache
 import numpy as np
 
 from numc.numerics.datapaths import Blocks, Own
-from numc.numerics.exact.rounding import Rounder, rounder, to_multiple
+from numc.numerics.exact.multiples import to_multiple
 from numc.numerics.exact.value import ONE, POINT, PRODUCT_POINT, Value, exact_fma, exact_sum
+from numc.numerics.formats.rounding import Rounder, rounder
 from numc.numerics.operators import FP32, Fma
 from numc.numerics.reference.fused import fused_block
 from numc.numerics.reference.random import PRODUCT, accumulator_draws

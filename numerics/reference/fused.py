@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from numc.numerics.exact.rounding import rounder
 from numc.numerics.exact.value import ONE, POINT, PRODUCT_POINT, Value, exact_sum
 from numc.numerics.formats import Conversion
+from numc.numerics.formats.rounding import rounder
 from numc.numerics.operators import Fma
 
 _Parts = tuple[Value, ...]
@@ -31,7 +31,7 @@ def fused_block(op: Fma) -> Callable[[Sequence[_Parts], Sequence[_Parts], Value,
         terms += [(c * ONE, _exponent(c, to))] if c else []
         top = max([path["least"], *(exponent for _, exponent in terms)])
         total = sum(_cut(int(value), top - path["bits"]) for value, _ in terms)
-        if abs(total) >= too_large and not to.format.finite:
+        if abs(total) >= too_large and to.format.has_infinities and not to.saturates:
             return math.copysign(math.inf, total)
         return to_acc(total, noise) or 0
 
@@ -40,7 +40,7 @@ def fused_block(op: Fma) -> Callable[[Sequence[_Parts], Sequence[_Parts], Value,
 
 def _exponent(x: Value, to: Conversion) -> int:
     """The exponent of a number in its format: that of all subnormals is the least one."""
-    return max(abs(int(x)).bit_length() - 1 - POINT, to.format.emin)
+    return max(abs(int(x)).bit_length() - 1 - POINT, to.format.emin, -127)
 
 
 def _cut(x: int, quantum: int) -> int:

@@ -8,8 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
-from numc.numerics.exact.rounding import rounder, to_multiple
+from numc.numerics.exact.multiples import to_multiple
 from numc.numerics.exact.value import ONE, POINT, PRODUCT_POINT, Value, exact_fma
+from numc.numerics.formats.rounding import rounder
 from numc.numerics.groups import GroupConversion
 from numc.numerics.operators import FP32, Fma
 from numc.numerics.reference.groups import convert_row, largest_magnitude

@@ -8,7 +8,6 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from numc.numerics.exact.rounding import parts_of, rounder
 from numc.numerics.exact.value import (
     POINT,
     bits_of,
@@ -17,6 +16,7 @@ from numc.numerics.exact.value import (
     to_float,
 )
 from numc.numerics.formats import Conversion
+from numc.numerics.formats.rounding import parts_of, rounder
 from numc.numerics.grammar import parse_fma
 from numc.numerics.groups import GroupConversion
 from numc.numerics.operators import Fma

@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from numc.numerics.exact import rounding as exact
 from numc.numerics.exact.value import POINT, bits_of, from_bits, to_array
 from numc.numerics.formats import Conversion
+from numc.numerics.formats import rounding as exact
 from numc.numerics.grammar import parse_conversion
 from numc.numerics.reference.random import conversion_draws, stream
 from numc.support.environment import in_default_environment

@@ -13,6 +13,7 @@ from math import prod
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
+from numc.numerics.formats import Format
 from numc.numerics.groups import GroupConversion
 from numc.numerics.stored import IN_BITS, NOT_AT_MOST_ZERO, POSITIVE, along, has_codes
 from numc.passes import linalg
@@ -79,6 +80,10 @@ def _readers(tensor: ir.Value, found: set[str], dims: _Dims) -> str | None:
     return None
 
 
+def _has_codes(fmt: Format) -> bool:
+    return fmt.parts == 1 and fmt.bits <= 16 and fmt.precision > 1 and fmt.is_usual and fmt.has_nan
+
+
 def _body_readers(generic: ir.Operation, number: int, element: ir.Value, found: set[str], dims: _Dims) -> str | None:
     for use in element.uses:
         owner = use.owner.operation
@@ -93,7 +98,7 @@ def _body_readers(generic: ir.Operation, number: int, element: ir.Value, found: 
                 return reader
         elif owner.name == "numc.round" and linalg.is_f32(element) and not varies(owner):
             to = conversion_of(owner)
-            if to.format.parts > 1 or to.format.bits > 16 or not to.format.significand_bits:
+            if not _has_codes(to.format):
                 return f"rounded to {to}, whose codes have {to.format.bits} bits"
             found.add(str(to))
         elif owner.name == "numc.round":

@@ -15,6 +15,11 @@ def f32_bits(value: float) -> int:
     return int(struct.unpack("<I", struct.pack("<f", value))[0])
 
 
+def f64_bits(value: float) -> int:
+    """Return the binary64 encoding of `value`."""
+    return int(struct.unpack("<Q", struct.pack("<d", value))[0])
+
+
 def f32_value(bits: int) -> float:
     """Return the number with this binary32 encoding."""
     return float(struct.unpack("<f", struct.pack("<I", bits))[0])

@@ -7,12 +7,11 @@ parsing a module is several times faster than creating its operations one by one
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from numc.passes.kernels.ssa import PTR, Type, Value, f32_bits, listed
+from numc.passes.kernels.ssa import PTR, Type, Value, f32_bits, f64_bits, listed
 
 Number = int  # inside of `Straight`, `int` is a method
 Index = Value | int
@@ -357,7 +356,7 @@ class Straight:
 
 
 def _f64_word(value: float) -> str:
-    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+    return f"0x{f64_bits(value):016X}"
 
 
 def _vector(operation: str, a: Value) -> Type:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
-from numc.numerics.formats import Format
+from numc.numerics.formats import Format, Record
 from numc.numerics.groups import GroupFormat
 from numc.numerics.kinds.bfp import CHUNK
 from numc.numerics.operators import BF16, Fma
@@ -84,6 +85,4 @@ def bf16_products(fma: Fma) -> int:
 
 def _is_bf16(fmt: Format | GroupFormat) -> bool:
     one = BF16.format
-    return isinstance(fmt, Format) and (fmt.exponent_bits, fmt.significand_bits, fmt.subnormals, fmt.finite) == (
-        one.exponent_bits, one.significand_bits, one.subnormals, one.finite
-    )  # fmt: skip
+    return isinstance(fmt, Record) and replace(fmt, parts=1) == one

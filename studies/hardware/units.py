@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from numc.numerics.formats import Format
+from numc.numerics.formats import Format, Record
 from numc.numerics.kinds import GROUP_FORMATS
 from numc.numerics.operators import Fma
 from numc.numerics.policy.layer import Layer
@@ -107,9 +107,9 @@ def _fits(exponent_bits: int, significand_bits: int) -> Callable[[Fma], int | No
 
     def steps(fma: Fma) -> int | None:
         for fmt in (fma.a.format, fma.b.format):
-            if not isinstance(fmt, Format) or fmt.exponent_bits > exponent_bits:
+            if not isinstance(fmt, Record) or not fmt.is_usual:
                 return None
-            if fmt.significand_bits > significand_bits:
+            if fmt.exponent_bits > exponent_bits or fmt.significand_bits > significand_bits:
                 return None
         return fma.products
 

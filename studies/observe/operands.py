@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from numc.numerics.codes import decode
 from numc.numerics.formats import Format
 from numc.numerics.grammar import stated_fma
 from numc.numerics.groups import GroupConversion
@@ -201,7 +200,7 @@ class Operands:
         """Return adjacent elements of an operand, `low` elements behind an address."""
         kind, fmt = self._narrow.get(across, (ctypes.c_float, None))
         found = np.ctypeslib.as_array((kind * count).from_address(address + ctypes.sizeof(kind) * low))
-        return found.astype(np.float32, copy=False) if fmt is None else decode(found.astype(np.int64), fmt)
+        return found.astype(np.float32, copy=False) if fmt is None else fmt.decode_array(found.astype(np.int64))
 
 
 def _stored(about: Mapping[str, Any], side: str) -> tuple[Any, Format | None]:

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from numc.compiler.arrays.statistics import FRACTIONS, Histogram, TensorStatistics
-from numc.numerics.exact.rounding import round_real
 from numc.numerics.formats import Conversion, Format
+from numc.numerics.formats.rounding import round_real
 from numc.passes.kernels.abi import LEAST_EXPONENT, VALUE_COUNTS, VALUE_LIMITS
 from numc.runtime.library import library
 from numc.support.errors import NumcError

@@ -183,7 +183,7 @@ def histogram(tensor: TensorStatistics | None) -> Histogram | None:
     told += [f"{tensor.fraction(name):.2%} {name}" for name in FRACTIONS if getattr(tensor, name)]
     inside, below = None, 0
     if isinstance(fmt, Format):
-        inside, below = (fmt.emin, fmt.emax), fmt.significand_bits if fmt.subnormals else 0
+        inside, below = (fmt.emin, fmt.emax), fmt.precision - 1 if fmt.is_gradual else 0
     return Histogram(counts.low, fractions, tensor.format, inside, below, f"{tensor.format}: {', '.join(told)}")
 
 

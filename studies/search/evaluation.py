@@ -25,7 +25,7 @@ from numc.compiler.options import Options
 from numc.compiler.policy_table import policy_table
 from numc.compiler.programs.compile import contents
 from numc.frontends.imported import Imported, from_message, to_message
-from numc.numerics.formats import Format
+from numc.numerics.formats import Record
 from numc.numerics.policy.layer import Layer
 from numc.numerics.policy.text import parse_policy
 from numc.runtime.program import Program
@@ -199,7 +199,7 @@ class Evaluator:
 
 def _bits(fmt: Any) -> tuple[int, int]:
     """Return the exponent bits, and the significand or magnitude bits, of a format whose widths may be open."""
-    return fmt.exponent_bits, fmt.significand_bits if isinstance(fmt, Format) else fmt.magnitude_bits
+    return fmt.exponent_bits, fmt.significand_bits if isinstance(fmt, Record) else fmt.magnitude_bits
 
 
 _KEPT: dict[tuple[str, str], Evaluator] = {}  # of this process: the last search that it worked for

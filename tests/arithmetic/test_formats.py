@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from numc.numerics.formats import FORMATS, Conversion, Format
+from numc.numerics.formats import FORMATS, RECORDS, Conversion, Record
 from numc.numerics.grammar import parse_conversion
 from numc.support.errors import NumcError
 from tiers import by_default
@@ -26,14 +26,20 @@ LIMITS = [
     ("hfp8_fwd", -6, 7, 240.0, 2.0**-9),
     ("hfp8_bwd", -14, 15, 57344.0, 2.0**-16),
     ("dlfloat16", -30, 31, (2 - 2**-9) * 2.0**31, 2.0**-30),
-    ("e2m1fn", 0, 2, 4.0, 0.5),
+    ("e2m2fn", 0, 2, 6.0, 0.25),
+    ("fp6_e3m2", -2, 4, 28.0, 0.0625),
+    ("fp6_e2m3", 0, 2, 7.5, 0.125),
+    ("fp4_e2m1", 0, 2, 6.0, 0.5),
+    ("e5m2fnuz", -15, 15, 57344.0, 2.0**-17),
+    ("e4m3fnuz", -7, 7, 240.0, 2.0**-10),
+    ("e4m3b11fnuz", -10, 4, 30.0, 2.0**-13),
     ("e2m0fn", 0, 1, 2.0, 1.0),
     ("e3m0", -2, 3, 8.0, 0.25),
     ("bf16x2", -126, 127, float.fromhex("0x1.ffp127"), 2.0**-133),
     ("bf16x3", -126, 127, float.fromhex("0x1.ffp127"), 2.0**-133),
 ]
 
-SIMPLE = [name for name, fmt in FORMATS.items() if fmt.parts == 1]
+SIMPLE = [name for name, fmt in RECORDS.items() if fmt.parts == 1 and fmt.is_usual]
 SMALL = [n for n in SIMPLE if FORMATS[n].bits <= 16] + ["e2m0", "e2m1fn", "e2m0fn", "e3m2", "e3m4fn", "e7m0fn", "e8m3"]
 
 
@@ -75,7 +81,7 @@ def test_every_code_decodes_in_order_and_encodes_back(name: str) -> None:
     assert max(finite) == fmt.max_finite
     assert min(x for x in finite if x > 0) == fmt.min_subnormal
     nans = sum(map(math.isnan, positive))
-    assert nans == (1 if fmt.finite else (1 << fmt.significand_bits) - 1)
+    assert nans == ((fmt.nan == "ones") if fmt.finite else (1 << fmt.significand_bits) - 1)
     assert positive.count(math.inf) == (0 if fmt.finite else 1)
     assert finite == sorted(finite)
     for code, value in enumerate(positive):
@@ -151,7 +157,7 @@ def test_codes_out_of_range_and_of_compounds() -> None:
 )
 def test_sizes_out_of_range(sizes: tuple[int, ...], message: str) -> None:
     with pytest.raises(NumcError) as error:
-        Format("x", *sizes)  # type: ignore[arg-type]
+        Record("x", *sizes)  # type: ignore[arg-type]
     assert str(error.value) == message
 
 
@@ -159,8 +165,14 @@ def test_sizes_out_of_range(sizes: tuple[int, ...], message: str) -> None:
     ("arguments", "message"),
     [
         (("bf16", "up"), "rounding 'up' of 'bf16': allowed are rne, rtz, rna, rup, rdn, odd, srN"),
-        (("fp8_e4m3", "rne", "inf"), "overflow 'inf' of 'e4m3fn': allowed is nan"),
+        (("fp8_e4m3", "rne", "inf"), "overflow 'inf' of 'e4m3fn': allowed are nan and sat"),
         (("fp16", "rne", "nan"), "'fp16:nan': only formats without infinities (eXmYfn) take ':nan'"),
+        (("fp4_e2m1", "rne", "nan"), "'e2m1fn:nan': the format has no NaN to overflow to, leave ':nan' out"),
+        (("nf4", "rne", "nan"), "'nf4:nan': the format has no NaN to overflow to, leave ':nan' out"),
+        (
+            ("fp8_e4m3", "rne", "sat"),
+            "'e4m3fn:sat': only formats of one part with infinities take ':sat', leave it out",
+        ),
         (("bf16x2", "rtz"), "'bf16x2:rtz': the parts of a bf16xN round to nearest even, use rne or srN"),
     ],
 )
@@ -172,8 +184,8 @@ def test_conversions_that_mean_nothing(arguments: tuple[str, ...], message: str)
 
 
 def test_equal_values_are_equal_formats_of_one_printed_name() -> None:
-    assert Format("mine", 8, 7) == FORMATS["bf16"]
-    assert hash(Format("mine", 8, 7)) == hash(FORMATS["bf16"])
+    assert Record("mine", 8, 7) == FORMATS["bf16"]
+    assert hash(Record("mine", 8, 7)) == hash(FORMATS["bf16"])
     assert FORMATS["hfp8_bwd"] == FORMATS["fp8_e5m2"] != FORMATS["fp16"]
     for name, fmt in FORMATS.items():
         assert parse_conversion(fmt.name).format == fmt, name

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from numc.numerics.datapaths import DATAPATHS, MAX_CHUNK, Blocks, Datapath, Own
 from numc.numerics.expressions import read_conversion, read_fma
-from numc.numerics.formats import FORMATS, ROUNDINGS, Conversion, Format
+from numc.numerics.formats import FORMATS, ROUNDINGS, Conversion, exmy
 from numc.numerics.grammar import parse_any_conversion, parse_conversion, parse_fma
 from numc.numerics.kinds import GROUP_FORMATS, GROUP_SYNTAX
 from numc.numerics.operators import ALIASES, FMAS, FP32, Fma, allowed_products
@@ -32,11 +32,12 @@ def conversions(draw: st.DrawFn, parts: int | None = None) -> Conversion:
     elif parts is None:
         kind = draw(st.sampled_from(["", "n", "fn"]))
         x, y = draw(st.integers(2, 7 if kind == "fn" else 8)), draw(st.integers(0, 23))
-        fmt = Format(f"e{x}m{y}{kind}", x, y, subnormals=kind != "n", finite=kind == "fn")
+        fmt = exmy(x, y, subnormals=kind != "n", finite=kind == "fn")
     else:
         fmt = draw(st.sampled_from([f for f in FORMATS.values() if f.parts == parts]))
     rounding = draw(st.sampled_from(ROUNDINGS)) if fmt.parts == 1 else "rne"
-    return Conversion(fmt, rounding, draw(st.sampled_from(["", "nan"])) if fmt.finite else "")
+    overflows = ["", "nan"] if fmt.can_overflow_to_nan else ["", "sat"] if fmt.has_infinities else [""]
+    return Conversion(fmt, rounding, draw(st.sampled_from(overflows if fmt.parts == 1 else [""])))
 
 
 @st.composite
@@ -216,12 +217,13 @@ _CHUNK = "write a whole number from 1 to 2147483647"
         (
             "bf16:rnee",
             "unknown rounding 'rnee' of 'bf16' (did you mean 'rne'?): "
-            "allowed are rne, rtz, rna, rup, rdn, odd, srN, nan",
+            "allowed are rne, rtz, rna, rup, rdn, odd, srN, nan, sat",
         ),
         (
             "BF16",
             "unknown format 'BF16' (did you mean 'bf16' or 'bf16x3'?): "
-            f"allowed are {', '.join(FORMATS)}, eXmY, eXmYn, eXmYfn; along an axis bfp(g,e,m), "
+            f"allowed are {', '.join(FORMATS)}, eXmY, eXmYn, eXmYfn, eXmYbBfnuz, binaryKpP, "
+            "float(X,Y,...), table(v,w,...), posit(n,es), fixed(i,f), ufixed(i,f); along an axis bfp(g,e,m), "
             f"{', '.join(GROUP_FORMATS)}, intN",
         ),
         ("", "format '': cannot read it from its end, write a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d, then :rounding"),

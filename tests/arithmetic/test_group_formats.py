@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import numc
-from numc.numerics.formats import FORMATS, ROUNDINGS
+from numc.numerics.formats import FORMATS, ROUNDINGS, SYNTAX
 from numc.numerics.grammar import parse_any_conversion, parse_conversion, parse_fma, parse_group_conversion
 from numc.numerics.groups import GroupConversion
 from numc.numerics.kinds import GROUP_FORMATS, Bfp, Int, Mx
@@ -78,9 +78,7 @@ def test_elements_of_mx(name: str, bits: int, largest: Fraction, emax: int, emin
 
 
 _CALL = "write bfp(g,e,m), three numbers: group, exponent and magnitude bits"
-_NAMES = (
-    f"allowed are {', '.join(FORMATS)}, eXmY, eXmYn, eXmYfn; along an axis bfp(g,e,m), {', '.join(GROUP_FORMATS)}, intN"
-)
+_NAMES = f"allowed are {', '.join(FORMATS)}, {SYNTAX}; along an axis bfp(g,e,m), {', '.join(GROUP_FORMATS)}, intN"
 
 
 @pytest.mark.parametrize(
@@ -113,7 +111,7 @@ _NAMES = (
         ("int8:channel", "'int8:channel': channels are those of a contraction's operands, leave ':channel' out"),
         ("mxfp4:rtz:rne", "'mxfp4_e2m1': ':rne' after ':rtz', keep one of them"),
         ("int8:rnd", "unknown rounding 'rnd' of 'int8' (did you mean 'rne' or 'rna'?): "
-         "allowed are rne, rtz, rna, rup, rdn, odd, srN, nan"),
+         "allowed are rne, rtz, rna, rup, rdn, odd, srN, nan, sat"),
     ],
 )  # fmt: skip
 def test_errors(text: str, message: str) -> None:

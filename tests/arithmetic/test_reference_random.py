@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from numc.numerics.exact.rounding import rounder
 from numc.numerics.exact.value import POINT
 from numc.numerics.formats import Noise, floor_log2
+from numc.numerics.formats.rounding import rounder
 from numc.numerics.grammar import parse_conversion, parse_group_conversion
 from numc.numerics.numpy_groups import round_groups
 from numc.numerics.reference import random, round_real

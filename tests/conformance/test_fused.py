@@ -16,7 +16,7 @@ import arithmetic_vectorised as vectorised
 import numc
 from numc.frontends.imported import Imported
 from numc.numerics import reference
-from numc.numerics.exact.rounding import round_real
+from numc.numerics.formats.rounding import round_real
 from numc.numerics.grammar import parse_fma
 from numc.numerics.operators import Fma
 from numc.support.errors import NumcError

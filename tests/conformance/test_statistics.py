@@ -22,8 +22,8 @@ from onnx import numpy_helper
 import arithmetic_vectorised as vectorised
 import numc
 from numc.frontends.imported import Imported
-from numc.numerics.exact.rounding import rounder
 from numc.numerics.exact.value import POINT, PRODUCT_POINT, Value, bits_of, exact_sum, from_bits
+from numc.numerics.formats.rounding import rounder
 from numc.numerics.grammar import parse_conversion, parse_fma
 from numc.numerics.operators import Fma
 from numc.numerics.reference import Draws, dot

@@ -83,7 +83,7 @@ EXACT = [
 # Whose sums are bounded by the overflow flag.
 OVERFLOWING = [
     *("fmac(fp16)", "fmac(e5m2)", "fmac(e4m3)", "fmac(e2m1)", "fmac(e5m12n)", "fmac(e3m15n)", "fmac(e2m21)"),
-    *("fma(a=fp32,acc=e5m12)", "fma(a=fp32,acc=e4m3fn:nan)", "fma(a=fp32,acc=e2m1fn:nan)", "fma(a=bf16,acc=fp16)"),
+    *("fma(a=fp32,acc=e5m12)", "fma(a=fp32,acc=e4m3fn:nan)", "fma(a=fp32,acc=e2m2fn:nan)", "fma(a=bf16,acc=fp16)"),
     *("fma(a=tf32,acc=fp16,datapath=exact)", "fma(a=e4m3fn,acc=e5m2,datapath=exact)"),
     *("mac(fp16)", "mac(e4m3)", "fma(a=fp32,product=fp16,acc=fp32)", "fma(a=bf16,product=e6m9,acc=e5m2)"),
     *("fma(a=fp32,product=e5m2,acc=bf16)", "fma(a=bf16,product=fp32,acc=fp16)"),

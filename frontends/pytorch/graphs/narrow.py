@@ -19,7 +19,7 @@ from torch.fx.node import map_aggregate
 from torch.utils import _pytree as pytree
 
 from numc.numerics.dtypes import NARROW
-from numc.numerics.exact.rounding import round_real
+from numc.numerics.formats.rounding import round_real
 
 aten, prims = torch.ops.aten, torch.ops.prims
 NARROW_DTYPES: Mapping[torch.dtype, str] = {getattr(torch, name): name for name in NARROW}

@@ -192,8 +192,8 @@ def _counted_step(m: Micro, k: Value, values: Sequence[Value], planes: Sequence[
 
 def products_are_exact(fma: Fma, limits: Guard) -> bool:
     """Whether, under its guard, the product of a step is one, a binary32 number, and not rounded."""
-    grid = sum(c.format.significand_bits for c in fma.singles)
-    least = sum(c.format.emin - c.format.significand_bits for c in fma.singles)
+    grid = sum(c.format.precision - 1 for c in fma.singles)
+    least = sum(c.format.unit_exponent for c in fma.singles)
     return fma.product is None and len(fma.terms) == 1 and grid + 2 <= 24 and max(least, limits.product - grid) >= -149
 
 

@@ -20,7 +20,7 @@ from numc.passes.kernels.isa.instruction_set import InstructionSet
 from numc.passes.kernels.setting import Parts, Setting
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.carrier import F32, F64
-from numc.passes.kernels.values.rounding import Noise
+from numc.passes.kernels.values.records import Noise
 from numc.passes.kernels.values.widths import Numbers, run_time
 
 

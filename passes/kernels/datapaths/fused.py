@@ -56,7 +56,7 @@ def _exponent(code: Code, x: Value, to: Conversion) -> Value:
     """The exponents of numbers in their format, as i32: that of all subnormals is the least one."""
     magnitude = code.binary("andi", code.cast("bitcast", x, "i32"), code.int(F32.sign - 1))
     exponent = code.binary("subi", code.binary("shrui", magnitude, code.int(23)), code.int(F32.bias))
-    exponent = code.binary("maxsi", exponent, code.int(to.format.emin))
+    exponent = code.binary("maxsi", exponent, code.int(max(to.format.emin, -F32.bias)))
     return code.select(code.compare("eq", magnitude, code.int(0)), code.int(_NOWHERE), exponent)
 
 
@@ -69,7 +69,7 @@ def _power(code: Code, exponent: Value) -> Value:
 def _rounded(code: Code, x: Value, to: Conversion, drawn: Drawn) -> Value:
     """The binary64 number `x` in the format of the accumulator."""
     fmt = to.format
-    if not fmt.finite and to.rounding not in ("rne", "rna") and to.noise is None:
+    if fmt.has_infinities and not to.saturates and to.rounding not in ("rne", "rna") and to.noise is None:
         # An overflow is an infinity, whatever the rounding.
         size = code.unary("math.absf", x)
         beyond = code.compare("oge", size, code.f64(2.0 ** (fmt.emax + 1)))

@@ -56,14 +56,14 @@ def limits(s: Setting) -> Guard | None:
         return None  # a tile may be computed twice, and would be counted twice
     if fma.product is not None or to.noise is None:
         return None
-    if fmt.parts > 1 or not 1 <= fmt.significand_bits <= 22 or not fmt.subnormals:
+    if fmt.parts > 1 or not fmt.is_usual or not 2 <= fmt.precision <= 23 or not fmt.is_gradual:
         return None
     # The exact sum cut to 24 bits has to reach down to the noise.
     cuts = s.instructions.fma_rounded is not None
     reaches = cuts and len(fma.terms) == 1 and fmt.precision + to.noise.bits <= 24
     if fma.datapath.name == "exact" and not reaches:
         return None
-    return Guard(126 if fmt.exponent_bits == 8 or saturates(to) else fmt.emax, _ANY, minus_zero=True)
+    return Guard(126 if fmt.is_full_range or saturates(to) else fmt.emax, _ANY, minus_zero=True)
 
 
 def scale(s: Setting) -> float:
@@ -95,7 +95,7 @@ def _noisy_step(
         total = isa.fma_rounded(code, a[0], b[0], c, "zero")
     else:
         total = emit_sum(code, a, b, c, fma)
-    shift, bits = 23 - fmt.significand_bits, to.noise.bits
+    shift, bits = 24 - fmt.precision, to.noise.bits
     top = bits if position is None else field_bits(to.noise) * (position + 1)
     # The highest bit of the noise goes right below the kept bits.
     noise = word

@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from numc.numerics.codes import decode, encode
-from numc.numerics.formats import FORMATS, Format
+from numc.numerics.formats import FORMATS, Record
 from numc.numerics.numpy_rounding import F32Array
 from numc.passes.kernels.packing.layout import Layout
 
@@ -38,7 +37,7 @@ def expanded(words: F32Array, depth: int, to: Layout) -> F32Array:
         stored = words[some].view(np.uint32)
         for block, place in _blocks(size, to):
             codes = _split(stored[:, place], block.stop - block.start, to)
-            found[some, block] = decode(codes.astype(np.int64), to.code_format)
+            found[some, block] = to.code_format.decode_array(codes.astype(np.int64))
     return found
 
 
@@ -89,11 +88,11 @@ def _split(words: _Words, size: int, to: Layout) -> _Words:
     return codes.reshape(panels, size)
 
 
-def _encoded(values: F32Array, fmt: Format) -> _Words:
+def _encoded(values: F32Array, fmt: Record) -> _Words:
     """The codes of values of a format, or of its parts; a NaN has one code."""
-    if fmt.exponent_bits != FORMATS["fp32"].exponent_bits:
-        return encode(values, fmt).astype(np.uint32)
-    unused = np.uint32(FORMATS["fp32"].significand_bits - fmt.significand_bits)
+    if not fmt.is_full_range:
+        return fmt.encode_array(values).astype(np.uint32)
+    unused = np.uint32(FORMATS["fp32"].precision - fmt.precision)
     bits: _Words = np.ascontiguousarray(values).view(np.uint32) >> unused
     nan = np.isnan(values)
     if nan.any():

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from numc.numerics.formats import Format
+from numc.numerics.formats import Record
 from numc.numerics.grammar import parse_conversion
 from numc.passes.kernels.kernel import Kernel
 
@@ -61,9 +61,11 @@ class Layout:
     matrix: int = 0
 
     @property
-    def code_format(self) -> Format:
+    def code_format(self) -> Record:
         """The format of the codes, of one part."""
-        return replace(parse_conversion(self.code).format, parts=1)
+        fmt = parse_conversion(self.code).format
+        assert isinstance(fmt, Record)
+        return replace(fmt, parts=1)
 
     @property
     def bits(self) -> int:
@@ -184,11 +186,11 @@ def stored_layout(kernel: Kernel, side: str) -> Layout:
 
 
 def has_codes(kernel: Kernel, side: str) -> bool:
-    """Whether panels of an operand can be codes: single values in a format of fewer than 32 bits that has a NaN.
+    """Whether panels of an operand can be codes: single values in a usual format of fewer than 32 bits with a NaN.
 
     Words of them are already.
     """
     if kernel.fma.groups is not None or kernel.dot or kernel.is_open(side):
         return False
     fmt = kernel.conversion(side).format
-    return fmt.bits < 32 * fmt.parts and (fmt.finite or fmt.significand_bits > 0)
+    return fmt.bits < 32 * fmt.parts and fmt.is_usual and fmt.has_nan

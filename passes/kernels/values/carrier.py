@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from numc.passes.kernels.builder import Code
-from numc.passes.kernels.ssa import Value
+from numc.passes.kernels.ssa import Value, f32_bits, f64_bits
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,10 @@ class Carrier:
     def power(self, exponent: int) -> int:
         """The encoding of ``2 ** exponent`` (normal range)."""
         return (exponent + self.bias) << self.significand_bits
+
+    def encoding(self, value: float) -> int:
+        """The encoding of a positive number that it has."""
+        return f32_bits(value) if self.f == "f32" else f64_bits(value)
 
     def constant(self, code: Code, value: float) -> Value:
         """A float constant of the carrier."""

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from numc.numerics.formats import FORMATS, Conversion, Format
+from numc.numerics.formats import RECORDS, Conversion, Format, Record
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.rounding import emit_round
 
 _INFINITY, _NAN = 0x7F800000, 0x7FC00000
-_FP32 = FORMATS["fp32"]
+_FP32 = RECORDS["fp32"]
 
 
 def emit_widened(code: Code, x: Value, fmt: Format) -> Value:
-    """Append the float32 that has the code `x`, an i32, in a format."""
-    return _widened(code, code.binary("shli", x, code.int(32 - code_bits(fmt))), fmt, clean=True)
+    """Append the float32 that has the code `x`, an i32, in a usual format."""
+    return _widened(code, code.binary("shli", x, code.int(32 - code_bits(fmt))), _usual(fmt), clean=True)
 
 
-def _widened(code: Code, top: Value, fmt: Format, *, clean: bool) -> Value:
+def _usual(fmt: Format) -> Record:
+    assert isinstance(fmt, Record)
+    assert fmt.is_usual
+    return fmt
+
+
+def _widened(code: Code, top: Value, fmt: Record, *, clean: bool) -> Value:
     """Append the float32 whose code is the first bits of `top`. clean: there are only zeros behind."""
     _, rebias = _distance(fmt)
     unused, sign = 32 - code_bits(fmt), 1 << 31
@@ -53,7 +59,7 @@ def emit_unpacked(code: Code, low: Value, high: Value | None, first: int | Value
 
     high: the words that follow; None if no code goes on there.
     """
-    bits = code_bits(fmt)
+    fmt, bits = _usual(fmt), code_bits(fmt)
     if high is not None:
         return emit_widened(code, _joined(code, low, high, first), fmt)
     if isinstance(first, int):
@@ -75,6 +81,7 @@ def _number(code: Code, x: int | Value) -> Value:
 
 def emit_narrowed(code: Code, x: Value, fmt: Format) -> Value:
     """Append the code, an i32, of a float32 that a format has; every NaN has the code of Format.encode."""
+    fmt = _usual(fmt)
     shift, rebias = _distance(fmt)
     bits = code.cast("bitcast", x, "i32")
     if not rebias:  # a code is the first bits of the float32
@@ -96,7 +103,7 @@ def emit_narrowed(code: Code, x: Value, fmt: Format) -> Value:
 
 def emit_encoded(code: Code, x: Value, to: Conversion) -> Value:
     """Append the code, an i32, of a float32 that is rounded to a format, without random bits."""
-    fmt = to.format
+    fmt = _usual(to.format)
     shift, rebias = _distance(fmt)
     if rebias or to.rounding != "rne" or not fmt.subnormals:
         return emit_narrowed(code, emit_round(code, x, to), fmt)
@@ -108,11 +115,11 @@ def emit_encoded(code: Code, x: Value, to: Conversion) -> Value:
     return code.select(code.compare("uno", x, x), code.int(fmt.encode(float("nan"))), rounded)
 
 
-def _distance(fmt: Format) -> tuple[int, int]:
+def _distance(fmt: Record) -> tuple[int, int]:
     """How many significand bits a float32 has more, and what its biased exponent has more, in its place."""
     return _FP32.significand_bits - fmt.significand_bits, (_FP32.bias - fmt.bias) << _FP32.significand_bits
 
 
-def _first_special(fmt: Format) -> int:
+def _first_special(fmt: Record) -> int:
     """The smallest magnitude of a code that is no finite number: that of the infinity, or the only NaN."""
     return (1 << fmt.bits - 1) - 1 if fmt.finite else fmt.encode(float("inf"))

@@ -1,19 +1,18 @@
 """Roundings as straight-line code, exact for every input (arithmetic.md section 2).
 
-The same sequences serve two carriers: binary32, where values live, and binary64, where the exact datapath holds a sum
-rounded to odd (53 bits of round-to-odd are enough for any later single rounding: Boldo and Melquiond, 2008).
+A kind of formats has a sequence of its own, or the one that takes the values of any format one by one.
 """
 
 from __future__ import annotations
 
-from numc.numerics.formats import Conversion, Format
+from numc.numerics.formats import FORMATS, Conversion, Fixed, Posit, Record
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.carrier import F32, F64, Carrier
+from numc.passes.kernels.values.listed import emit_listed
+from numc.passes.kernels.values.posits import emit_posit
+from numc.passes.kernels.values.records import Noise, emit_record, reaches
 from numc.passes.kernels.values.widths import Numbers, constants
-
-# The bits that a stochastic rounding adds: an i32 of as many bits as the conversion says. None: nothing is drawn.
-Noise = Value | None
 
 
 def emit_round(
@@ -33,141 +32,17 @@ def emit_round(
         return (_compound_f32 if carrier is F32 else _compound_f64)(code, x, to, noise)
     if to.open is not None:
         assert widths is not None
-        return _simple(code, x, to, carrier, noise, widths)
-    if carrier is F32 and to.format.exponent_bits == 8 and to.format.significand_bits == 23 and to.format.subnormals:
+        return emit_record(code, x, to, carrier, noise, widths)
+    if carrier is F32 and to.format == FORMATS["fp32"]:
         return x
-    return _simple(code, x, to, carrier, noise, constants(to.format, carrier))
+    if isinstance(to.format, Record | Fixed):
+        return emit_record(code, x, to, carrier, noise, constants(to.format, carrier))
+    if isinstance(to.format, Posit):
+        return emit_posit(code, x, to, to.format, carrier, noise)
+    return emit_listed(code, x, to, carrier, noise)
 
 
-def _simple(code: Code, x: Value, to: Conversion, carrier: Carrier, noise: Noise, n: Numbers) -> Value:
-    fmt, i = to.format, carrier.i
-    bits = code.cast("bitcast", x, i)
-    if n.full_range and fmt.subnormals:
-        # Only bits are cut off, and no carry leaves an encoding that is not a NaN: the sign stays where it is.
-        negative = code.compare("slt", bits, code.int(0, i))
-        rounded = code.cast("bitcast", _round_normal(code, bits, negative, to, carrier, noise, n), carrier.f)
-        return code.select(code.compare("uno", x, x), x, rounded)
-    sign = code.binary("andi", bits, code.int(carrier.sign, i))
-    magnitude = code.binary("andi", bits, code.int(carrier.sign - 1, i))
-    negative = code.compare("ne", sign, code.int(0, i))
-    rounded = _round_normal(code, magnitude, negative, to, carrier, noise, n)
-    below = code.compare("ult", magnitude, n.lanes(code, n.least_normal))
-    small = _round_subnormal(code, magnitude, negative, to, carrier, noise, n) if fmt.subnormals else code.int(0, i)
-    rounded = code.select(below, small, rounded)
-    if not n.full_range:
-        rounded = _overflow(code, rounded, magnitude, negative, to, carrier, n)
-    result = code.cast("bitcast", code.binary("ori", rounded, sign), carrier.f)
-    is_nan = code.compare("ugt", magnitude, code.int(carrier.infinity, i))
-    return code.select(is_nan, x, result)
-
-
-def _round_normal(
-    code: Code, magnitude: Value, negative: Value, to: Conversion, carrier: Carrier, noise: Noise, n: Numbers
-) -> Value:
-    i = carrier.i
-    if to.open is None and to.format.significand_bits == carrier.significand_bits:
-        return magnitude
-    # Without explicit bits every significand is 1, an odd multiple of the quantum: ties go up, and odd keeps it.
-    rounding = to.rounding
-    if to.format.significand_bits == 0:
-        rounding = {"rne": "rna", "odd": "rtz"}.get(rounding, rounding)
-    kept = n.lanes(code, n.kept)
-    if rounding == "odd":
-        truncated = code.binary("andi", magnitude, kept)
-        inexact = code.compare("ne", truncated, magnitude)
-        return code.binary("ori", truncated, code.select(inexact, n.lanes(code, n.ulp), code.int(0, i)))
-    if rounding == "rne":
-        odd = code.binary("andi", code.binary("shrui", magnitude, n.lanes(code, n.shift)), n.lanes(code, n.lowest))
-        addend = code.binary("addi", odd, n.lanes(code, n.below_half))
-    elif rounding == "rna":
-        addend = n.lanes(code, n.half)
-    elif rounding == "rtz":
-        addend = code.int(0, i)
-    elif to.noise is not None:
-        addend = _aligned(code, noise, to.noise.bits, n)
-    else:
-        away = n.lanes(code, n.cut), code.int(0, i)
-        addend = code.select(negative, *(away if rounding == "rdn" else away[::-1]))
-    return code.binary("andi", code.binary("addi", magnitude, addend), kept)
-
-
-def _aligned(code: Code, noise: Noise, bits: int, n: Numbers) -> Value:
-    """Noise of `bits` bits right below the kept bits; what does not fit could not make a difference."""
-    assert noise is not None
-    carrier = n.carrier
-    wide = noise if carrier is F32 else code.cast("extui", noise, "i64")
-    if isinstance(n.shift, int):
-        name = "shrui" if bits > n.shift else "shli"
-        return code.binary(name, wide, code.int(abs(bits - n.shift), carrier.i))
-    top = carrier.significand_bits + 1
-    high = code.binary("shli", wide, code.int(top - bits, carrier.i))
-    return code.binary("shrui", high, code.binary("subi", code.int(top, carrier.i), n.lanes(code, n.shift)))
-
-
-def _reaches(code: Code, rest: Value, noise: Noise, bits: int, carrier: Carrier) -> Value:
-    """Whether `rest`, in quanta, cut to `bits` bits, and `noise` make a whole one."""
-    assert noise is not None
-    missing = code.binary("subi", code.int(1 << bits), noise)
-    scale = carrier.constant(code, 2.0**-bits)
-    threshold = code.binary("mulf", code.cast("uitofp", missing, carrier.f), scale)
-    return code.compare("oge", rest, threshold)
-
-
-def _round_subnormal(
-    code: Code, magnitude: Value, negative: Value, to: Conversion, carrier: Carrier, noise: Noise, n: Numbers
-) -> Value:
-    """Round below 2^emin, where the quantum is fixed: adding 2^52 (2^23) quanta makes the hardware round to it."""
-    f = carrier.f
-    x = code.cast("bitcast", magnitude, f)
-    magic, quantum = n.lanes(code, n.magic), n.lanes(code, n.quantum)
-    nearest = code.binary("subf", code.binary("addf", x, magic), magic)
-    if to.rounding == "rne":
-        return code.cast("bitcast", nearest, carrier.i)
-    above = code.compare("ogt", nearest, x)
-    down = code.select(above, code.binary("subf", nearest, quantum), nearest)
-    up = code.select(code.compare("olt", down, x), code.binary("addf", down, quantum), down)
-    if to.rounding == "rtz":
-        result = down
-    elif to.rounding == "rna":
-        rest = code.binary("subf", x, down)
-        result = code.select(code.compare("oge", rest, n.lanes(code, n.half_quantum)), up, down)
-    elif to.noise is not None:
-        rest = code.binary("subf", x, down)
-        for factor in n.to_quanta:
-            rest = code.binary("mulf", rest, n.lanes(code, factor))
-        result = code.select(_reaches(code, rest, noise, to.noise.bits, carrier), up, down)
-    elif to.rounding == "odd":
-        units = code.cast("bitcast", code.binary("addf", down, magic), carrier.i)
-        parity = code.binary("andi", units, code.int(1, carrier.i))
-        is_odd = code.compare("ne", parity, code.int(0, carrier.i))
-        result = code.select(is_odd, down, up)
-    else:
-        result = code.select(negative, *((up, down) if to.rounding == "rdn" else (down, up)))
-    return code.cast("bitcast", result, carrier.i)
-
-
-def _overflow(
-    code: Code, rounded: Value, magnitude: Value, negative: Value, to: Conversion, carrier: Carrier, n: Numbers
-) -> Value:
-    i = carrier.i
-    largest = n.lanes(code, n.largest)
-    infinity = code.int(carrier.infinity, i)
-    if to.format.finite:
-        beyond = code.int(carrier.nan, i) if to.overflow == "nan" else largest
-    elif to.rounding in ("rne", "rna") or to.noise is not None:
-        beyond = infinity
-    else:
-        if to.rounding in ("rtz", "odd"):
-            beyond = largest
-        else:
-            sides = (infinity, largest) if to.rounding == "rdn" else (largest, infinity)
-            beyond = code.select(negative, *sides)
-        is_infinite = code.compare("eq", magnitude, infinity)
-        beyond = code.select(is_infinite, infinity, beyond)
-    return code.select(code.compare("ugt", rounded, largest), beyond, rounded)
-
-
-_BF16 = Conversion(Format("bf16", 8, 7))
+_BF16 = Conversion(FORMATS["bf16"])
 
 
 def emit_parts(code: Code, x: Value, count: int) -> list[Value]:
@@ -252,7 +127,7 @@ def _noisy_part(code: Code, rest: Value, nearest: Value, quantum: Value, bits: i
     down = code.select(code.compare("ogt", near, size), code.binary("subf", near, unit), near)
     quanta = code.binary("divf", code.binary("subf", size, down), unit)
     up = code.binary("addf", down, unit)
-    return _with_sign_of(code, code.select(_reaches(code, quanta, noise, bits, F64), up, down), rest, F64)
+    return _with_sign_of(code, code.select(reaches(code, quanta, noise, bits, F64), up, down), rest, F64)
 
 
 def _saturate_to_infinity(code: Code, x: Value) -> Value:

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from numc.numerics.formats import Conversion, Format
+from numc.numerics.formats import RECORDS, Conversion, Fixed, Format
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.carrier import F32, Carrier
 
+_WITHOUT_NAN = [(fmt.exponent_bits, fmt.significand_bits) for fmt in RECORDS.values() if fmt.nan == "none"]
 Whole = int | Value
 Real = float | Value
 
@@ -56,13 +57,12 @@ class Numbers:
 
 
 def constants(fmt: Format, carrier: Carrier) -> Numbers:
-    """Return the numbers of a format that is known when a program is compiled."""
-    shift = carrier.significand_bits - fmt.significand_bits
+    """Return the numbers of a record, or of fixed point, that is known when a program is compiled."""
+    shift = carrier.significand_bits + 1 - fmt.precision
     ulp = 1 << shift
-    ones = (1 << fmt.significand_bits) - 1
-    if fmt.finite and fmt.significand_bits:  # the all-ones code is the NaN, so the largest value is the code below it
-        ones -= 1
-    quantum = fmt.emin - fmt.significand_bits
+    quantum = fmt.unit_exponent
+    # Fixed point has one distance up to its largest value. So have all numbers of binary32 below 2^-126.
+    least_normal = fmt.integer_bits if isinstance(fmt, Fixed) else max(fmt.emin, 1 - F32.bias)
     return Numbers(
         carrier,
         shift,
@@ -72,13 +72,13 @@ def constants(fmt: Format, carrier: Carrier) -> Numbers:
         kept=(2 * carrier.sign - 1) ^ (ulp - 1),
         lowest=1,
         below_half=(ulp >> 1) - 1,
-        least_normal=carrier.power(fmt.emin),
-        largest=carrier.power(fmt.emax) | ones << shift,
+        least_normal=carrier.power(least_normal),
+        largest=carrier.encoding(float(fmt.max_finite)),
         quantum=2.0**quantum,
         half_quantum=2.0 ** (quantum - 1),
         magic=2.0 ** (quantum + carrier.significand_bits),
-        to_quanta=(2.0**-quantum,),
-        full_range=carrier is F32 and fmt.exponent_bits == 8 and fmt.significand_bits > 0,
+        to_quanta=(2.0**-quantum,) if quantum >= -126 else (2.0**126, 2.0 ** (-126 - quantum)),
+        full_range=carrier is F32 and fmt.is_full_range and fmt.precision > 1,
     )
 
 
@@ -113,7 +113,13 @@ def run_time(code: Code, widths: Value, to: Conversion, carrier: Carrier = F32) 
     half, cut = c.binary("shrui", ulp, one), less(ulp, one)
     top = c.binary("shli", one, less(exponent, one))  # the exponent of what follows the largest binade
     emin = less(number(2), top)
-    beyond, gap = (c.binary("addi", top, one), c.binary("shli", ulp, one)) if to.format.finite else (top, ulp)
+    beyond, gap = top, ulp
+    if not to.format.has_infinities:
+        # One code more is the NaN, but in the formats of Microscaling.
+        beyond, gap = c.binary("addi", top, one), c.binary("shli", ulp, one)
+        for e, m in _WITHOUT_NAN:
+            both = c.binary("ori", c.binary("xori", exponent, number(e)), c.binary("xori", significand, number(m)))
+            gap = c.select(c.compare("eq", both, zero), ulp, gap)
     # The quantum can be subnormal in the carrier, which no encoding of a power is, but a product of two powers.
     quantum = c.binary("mulf", power(emin), power(less(zero, significand)))
     return Numbers(

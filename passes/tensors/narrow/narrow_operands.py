@@ -26,9 +26,7 @@ from numc.passes.tensors.narrow.held import Held, of, write_narrow, writes
 ACTIVATIONS = "numc.activations"
 """On the module: rows of the program's manifest about the tensors that operations make and contractions read."""
 _ELEMENTS = {
-    narrow.stored.format: element
-    for element, narrow in NARROW_ELEMENTS.items()
-    if narrow.stored.format.exponent_bits == FORMATS["fp32"].exponent_bits
+    narrow.stored.format: element for element, narrow in NARROW_ELEMENTS.items() if narrow.stored.format.is_full_range
 }
 
 

@@ -143,7 +143,7 @@ def find(generic: ir.Operation) -> Spread | None:
     if found is None or sorted(found.numbers) != [0, 1, 2] or len(generic.results) != 1:
         return None
     fma = found.fma
-    if fma.stochastic or not isinstance(fma.order, Steps):
+    if fma.stochastic or not isinstance(fma.order, Steps) or not all(to.format.has_zero for to in fma.singles):
         return None
     for number in (0, 1):
         insertion = inserted(generic.operands[number])

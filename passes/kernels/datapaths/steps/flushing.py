@@ -30,7 +30,7 @@ def applies(fma: Fma) -> bool:
         return False
     if guarded.guard(fma) is None:
         return False
-    return not fmt.subnormals and not fmt.finite and fmt.precision <= 11
+    return not fmt.is_gradual and fmt.has_infinities and fmt.precision <= 11
 
 
 def limits(s: Setting) -> Guard | None:

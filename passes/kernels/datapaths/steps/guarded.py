@@ -38,7 +38,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from numc.numerics.formats import Conversion
+from numc.numerics.formats import FORMATS, Conversion
 from numc.numerics.operators import Fma
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.datapaths.datapath import Drawn, Guard
@@ -71,36 +71,36 @@ def guard(fma: Fma) -> Guard | None:
     if exact and (len(fma.terms) > 1 or sum(c.format.precision for c in fma.singles) > 24):
         return None
     # An operand with p significant bits is a multiple of 2^(e-p+1); a compound value is one of at most 24 bits.
-    grid = sum(23 if c.format.parts > 1 else c.format.significand_bits for c in fma.singles)
+    grid = sum(23 if c.format.parts > 1 else c.format.precision - 1 for c in fma.singles)
     least, largest = _UNBOUNDED, 126
     if fma.product is not None:
         if exact or not _has_cheap_product(fma):
             return None
         largest = _largest(fma.product)
-        if fma.product.format.exponent_bits == 8:
-            grid = min(grid, fma.product.format.significand_bits)
+        if fma.product.format.is_full_range:
+            grid = min(grid, fma.product.format.precision - 1)
             least = fma.product.format.emin
-    if fmt.exponent_bits == 8:
+    if fmt.is_full_range:
         # Sums of multiples of the least subnormal: below 2^emin they are values of the format, nothing is rounded. The
         # accumulator is one of those multiples as a value of the format. BF16x3 is the identity on them. Products in
         # formats of fewer exponent bits are such multiples anyway.
-        if fma.product is None or fma.product.format.exponent_bits == 8:
-            least = max(least, fmt.emin - fmt.significand_bits + grid)
+        if fma.product is None or fma.product.format.is_full_range:
+            least = max(least, fmt.unit_exponent + grid)
     elif exact:
         least = -149 + grid
     # With subnormals or zeros to look after, a step keeps the sign of a zero as well.
-    return Guard(min(largest, _largest(to)), least, minus_zero=fmt.exponent_bits < 8)
+    return Guard(min(largest, _largest(to)), least, minus_zero=not fmt.is_full_range)
 
 
 def _keeps_all(to: Conversion) -> bool:
     """Whether binary32 numbers stay as they are."""
-    return to.format.exponent_bits == 8 and to.format.significand_bits == 23 and to.format.subnormals
+    return to.format == _FP32
 
 
 def _is_cheap(to: Conversion) -> bool:
     """Whether a rounding to the format has a cheap sequence."""
     fmt = to.format
-    if to.rounding != "rne" or to.open is not None or (fmt.exponent_bits == 8 and not fmt.subnormals):
+    if to.rounding != "rne" or to.open is not None or not fmt.is_usual or (fmt.is_full_range and not fmt.is_gradual):
         return False
     return fmt.parts > 1 or 2 <= fmt.precision <= 22
 
@@ -113,7 +113,7 @@ def _has_cheap_product(fma: Fma) -> bool:
         return False
     if _keeps_all(product):
         return _is_cheap(acc)
-    return _is_cheap(product) and (product.format.exponent_bits < 8 or acc.format.exponent_bits == 8)
+    return _is_cheap(product) and (not product.format.is_full_range or acc.format.is_full_range)
 
 
 def _largest(to: Conversion) -> int:
@@ -121,7 +121,7 @@ def _largest(to: Conversion) -> int:
     fmt = to.format
     if _keeps_all(to):
         return 126
-    if fmt.exponent_bits == 8:
+    if fmt.is_full_range:
         # C * x stays finite; rounding one part of two also scales by 2^10, but is of the small part.
         return {1: 103 + fmt.precision, 2: 110, 3: 126}[fmt.parts]
     return 103 + fmt.precision if saturates(to) else fmt.emax
@@ -129,7 +129,7 @@ def _largest(to: Conversion) -> int:
 
 def saturates(to: Conversion) -> bool:
     """Whether what is beyond the largest number of the format becomes that number."""
-    return to.format.finite and not to.overflow
+    return to.saturates
 
 
 def splits(fma: Fma) -> bool:
@@ -137,7 +137,7 @@ def splits(fma: Fma) -> bool:
     fmt = fma.acc.format
     if fma.datapath.name != "fp32" or fma.product is not None or guard(fma) is None or fmt.parts > 2:
         return False
-    return fmt.parts == 2 or (fmt.precision <= 11 and (fmt.exponent_bits == 8 or not fmt.subnormals))
+    return fmt.parts == 2 or (fmt.precision <= 11 and (fmt.is_full_range or not fmt.is_gradual))
 
 
 def together(s: Setting) -> int:
@@ -151,6 +151,7 @@ def together(s: Setting) -> int:
     return 1 if one else 2
 
 
+_FP32 = FORMATS["fp32"]
 _UNBOUNDED = -1000  # rounding the f32 sum is exact however small it is: its error is part of the definition
 
 
@@ -171,7 +172,7 @@ def scaled_step(
     if fma.datapath.name == "exact":
         if fmt.parts == 2:
             return _exact_pair(code, isa, a[0], b[0], c)
-        if fmt.exponent_bits == 8 and fmt.precision <= 11:
+        if fmt.is_full_range and fmt.precision <= 11:
             return _exact_two_fmas(code, isa, a[0], b[0], c, fmt.precision)
         return _round(code, isa, _sum_to_odd(code, isa, a[0], b[0], c), fma.acc, scale)
     if fma.product is not None:
@@ -200,12 +201,12 @@ def _round(code: Code, isa: InstructionSet, x: Value, to: Conversion, scale: flo
     fmt, precision = to.format, to.format.precision
     if _keeps_all(to):
         return x
-    if fmt.exponent_bits == 8:
+    if fmt.is_full_range:
         return split(code, isa, x, precision) if precision <= 11 else _by_power(code, x, _power(code, x), precision)
     least_normal = scale * 2.0**fmt.emin
     bits = code.cast("bitcast", x, "i32")
     sign = code.binary("andi", bits, code.int(0x80000000))
-    if not fmt.subnormals:
+    if not fmt.is_gradual:
         power = _power(code, x)
         flushed = code.compare("olt", power, code.f32(least_normal))
         rounded = split(code, isa, x, precision) if precision <= 11 else _by_power(code, x, power, precision)

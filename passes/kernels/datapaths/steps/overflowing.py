@@ -8,7 +8,7 @@ by the exact sequence. What is next to the largest number may raise it without n
 
 Proof, with T = 2^(104+P), which is C times smaller than 2^128, and the scale T / 2^emax (the larger one, if products
 and accumulators have such formats): a number that the format cannot hold rounds to more than its largest one, and is
-at least 1.25 * 2^emax (in fp16, 2 * 2^emax less half an ulp; the least of all is e2m1fn, whose largest number is
+at least 1.25 * 2^emax (in fp16, 2 * 2^emax less half an ulp; the least of all is e3m1fn, whose largest number is
 2^emax), 1.25 * T when scaled. All sequences for P >= 2 multiply such a number, or the power of two below it and 1.5,
 by C, C - 1 or C + 1, at least 2^13 - 1 where it is C - 1: this is above 2^128. A sum that is itself above 2^128 raises
 the flag as well, except under rounding modes of AVX-512's instructions, which raise none; then it is 2^128 less an ulp
@@ -32,21 +32,21 @@ from numc.passes.kernels.isa.instruction_set import InstructionSet
 from numc.passes.kernels.setting import Parts, Setting
 from numc.passes.kernels.ssa import Value
 
-#: With more exponent bits the bound that is known before hardly ever fails, and costs no scaling.
-_EXPONENT_BITS = 5
+#: With more than 5 exponent bits the bound that is known before hardly ever fails, and costs no scaling.
+_LEAST_NORMAL = -14
 
 
 def applies(fma: Fma) -> bool:
     """Whether sums of the operator, which draws no random bits, are better bounded in that way."""
     if guarded.guard(fma) is None or len(fma.terms) > 1 or fma.acc.format.parts > 1:
         return False
-    return any(to.format.exponent_bits <= _EXPONENT_BITS for to in _bounded(fma))
+    return any(to.format.emin >= _LEAST_NORMAL for to in _bounded(fma))
 
 
 def _bounded(fma: Fma) -> list[Conversion]:
     """The conversions of an operator beyond whose largest number are infinities or NaN, which binary32 could hold."""
     found = [to for to in (fma.product, fma.acc) if to is not None]
-    return [to for to in found if to.format.exponent_bits < 8 and not guarded.saturates(to)]
+    return [to for to in found if not to.format.is_full_range and not guarded.saturates(to)]
 
 
 def limits(s: Setting) -> Guard | None:

@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Protocol
 
+from numc.numerics.exact.multiples import to_multiple, to_noisy_multiple
 from numc.numerics.exact.value import POINT, PRODUCT_POINT, Value, to_float
 from numc.numerics.formats import Conversion
 
@@ -32,85 +33,14 @@ class Rounder(Protocol):
 @cache
 def rounder(to: Conversion, point: int) -> Rounder:
     """Return the function that rounds ``x * 2^-point`` to a format."""
-    finite = _compound_rounder(to, point) if to.format.parts > 1 else _simple_rounder(to, point)
+    fmt = to.format
+    how = to.how
+    finite = _compound_rounder(to, point) if fmt.parts > 1 else fmt.rounding(how, point)
 
     def round_value(x: Value, noise: int = 0) -> Value:
-        if type(x) is int:
-            return finite(x, noise) if x else 0
-        if math.isinf(x) and to.format.finite:  # there is no infinity: it overflows like a large number
-            return finite(1 << 2 * point if x > 0 else -1 << 2 * point, noise)
-        return x  # -0.0, nan, inf
+        return finite(x, noise) if type(x) is int and x else fmt.special(x, how, noise)  # zeros, infinities, NaN
 
     return round_value
-
-
-def _simple_rounder(to: Conversion, point: int) -> Callable[[int, int], Value]:
-    fmt, rounding = to.format, to.rounding
-    random_bits = to.noise.bits if to.noise else 0
-    normal = fmt.emin + point
-    significand_bits, flush = fmt.significand_bits, not fmt.subnormals
-    largest = int(fmt.max_finite * (1 << point))
-    drop = point - POINT
-
-    def finite(x: int, noise: int) -> Value:
-        magnitude = -x if x < 0 else x
-        exponent = magnitude.bit_length() - 1
-        if exponent < normal:
-            if flush:
-                return -0.0 if x < 0 else 0
-            exponent = normal
-        # The neighbours of x are multiples of 2^shift. The exponent is not bounded above: overflow is seen afterwards.
-        shift = exponent - significand_bits
-        if shift > 0 and random_bits:
-            magnitude = to_noisy_multiple(magnitude, shift, random_bits, noise)
-        elif shift > 0:
-            magnitude = to_multiple(magnitude, shift, rounding, x < 0)
-        if magnitude > largest:
-            return _overflow(to, x < 0)
-        magnitude >>= drop
-        return magnitude if x >= 0 else -magnitude or -0.0
-
-    return finite
-
-
-def to_multiple(magnitude: int, shift: int, rounding: str, negative: bool) -> int:
-    """Return the multiple of ``2 ** shift`` (shift > 0) that a rounding chooses for ``-magnitude`` or ``magnitude``."""
-    units = magnitude >> shift
-    rest = magnitude - (units << shift)
-    half = 1 << (shift - 1)
-    if rounding == "rne":  # a tie goes to the even number of units, also where the precision is one bit
-        up = rest > half or (rest == half and bool(units & 1))
-    elif rounding == "rna":
-        up = rest >= half
-    elif rounding == "odd":  # inexact: the neighbour with an odd number of units
-        up = rest > 0 and not units & 1
-    elif rounding == "rtz":
-        up = False
-    else:  # rup, rdn
-        up = rest > 0 and negative == (rounding == "rdn")
-    return units + up << shift
-
-
-def to_noisy_multiple(magnitude: int, shift: int, random_bits: int, noise: int) -> int:
-    """Return ``magnitude`` plus ``noise * 2^(shift - random_bits)``, truncated to a multiple of ``2 ** shift``.
-
-    noise: uniform in [0, 2^random_bits). A multiple stays what it is, and what lies below the noise never matters.
-    """
-    return ((magnitude << random_bits >> shift) + noise) >> random_bits << shift
-
-
-def _overflow(to: Conversion, negative: bool) -> Value:
-    """The result beyond the largest finite value: as IEEE-754 section 7.4 says, or saturated, or NaN by request."""
-    if to.format.finite:
-        to_infinity = False
-        if to.overflow == "nan":
-            return math.nan
-    else:
-        to_infinity = (
-            to.rounding in ("rne", "rna") or to.noise is not None or to.rounding == ("rdn" if negative else "rup")
-        )
-    largest = math.inf if to_infinity else int(to.format.max_finite * (1 << POINT))
-    return -largest if negative else largest
 
 
 def _compound_rounder(to: Conversion, point: int) -> Callable[[int, int], Value]:
