@@ -38,7 +38,7 @@ test: lint
 test-all: lint
 	$(PYTEST) -m 'not slow'
 
-# Speed next to its peers: benchmarks/results.json, then the tables and plots of docs/performance.md.
+# Speed next to its peers: benchmarks/results.json, then the tables and plots of the pages.
 bench: $(RUN)/python
 	$(RUN)/python -m pip install --quiet --disable-pip-version-check '.[bench]'
 	$(RUN)/python -m benchmarks run

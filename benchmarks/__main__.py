@@ -20,7 +20,7 @@ from benchmarks.report.tables import rich
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results.json"
-PAGES = (ROOT / "docs" / "performance.md", ROOT / "docs" / "memory.md")
+PAGES = tuple(ROOT / "docs" / f"{page}.md" for page in ("performance", "performance-details", "memory"))
 PLOTS = ROOT / "docs" / "performance"
 
 Section = Callable[[float, bool], list[dict[str, Any]]]
@@ -114,7 +114,7 @@ def run(sections: Sequence[str], quick: bool, output: Path) -> None:
 @main.command(name="render")
 @click.argument("results", type=click.Path(path_type=Path, exists=True), default=RESULTS)
 def render_command(results: Path) -> None:
-    """Write the marked blocks of docs/performance.md and docs/memory.md, and the plots, from RESULTS."""
+    """Write the marked blocks of docs/performance.md, docs/performance-details.md and docs/memory.md, and the plots, from RESULTS."""
     from benchmarks.report.plots import draw
 
     content = json.loads(results.read_text())
