@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _NEEDED = "{} is about a profile: ask for one with --profile"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Profiling:
     """The options that say whether and how to profile; None for one that was not given."""
 
@@ -75,7 +75,13 @@ def profile_options(function: Callable[..., Any]) -> Callable[..., Any]:
         bandwidth: float | None,
         **others: Any,
     ) -> Any:
-        return function(*args, profiling=Profiling(profile, repeat, trace, report, peak, bandwidth), **others)
+        return function(
+            *args,
+            profiling=Profiling(
+                wanted=profile, repeat=repeat, trace=trace, report=report, peak=peak, bandwidth=bandwidth
+            ),
+            **others,
+        )
 
     for option in (
         click.option("--bandwidth", type=float, metavar="GB/S", help="Of memory, in the roofline; default: measured."),

@@ -86,14 +86,14 @@ def assemble(
         code = making.finish(module)
     contractions = json.loads(json.dumps([asdict(c) for c in contractions_of(module.operation)]))  # as files have them
     abi = Abi(
-        ENTRY,
-        (*inputs, *(weight.described for weight in weights)),
-        outputs,
-        frozenset(state.target.features),
-        state.target.name,
-        imported.updates,
-        _symbols(imported),
-        tuple(WidthRange(layer, operand, *widths.both) for layer, operand, widths in slots_of(module.operation)),
+        entry=ENTRY,
+        arguments=(*inputs, *(weight.described for weight in weights)),
+        results=outputs,
+        features=frozenset(state.target.features),
+        target=state.target.name,
+        updates=imported.updates,
+        symbols=_symbols(imported),
+        widths=tuple(WidthRange(layer, operand, *widths.both) for layer, operand, widths in slots_of(module.operation)),
     )
     fma, ops = state.policy.default
     conversions = facts.of_arguments(module.operation, "numc.conversion")

@@ -96,7 +96,7 @@ class WidthRange:
     significand: tuple[int, int]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Abi:
     """What the runtime needs to call the code: the entry `void f(void **args)`, its arguments in order, its results."""
 
@@ -261,4 +261,13 @@ def decode_abi(data: bytes) -> tuple[Abi, list[int]]:
     updates = dict(cursor.unpack("II") for _ in range(*cursor.unpack("I")))
     symbols = tuple(_decode_symbol(cursor) for _ in range(*cursor.unpack("I")))
     widths = tuple(_decode_width(cursor) for _ in range(*cursor.unpack("I")))
-    return Abi(entry, tuple(arguments), tuple(results), features, target, updates, symbols, widths), offsets
+    return Abi(
+        entry=entry,
+        arguments=tuple(arguments),
+        results=tuple(results),
+        features=features,
+        target=target,
+        updates=updates,
+        symbols=symbols,
+        widths=widths,
+    ), offsets

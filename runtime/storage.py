@@ -40,7 +40,7 @@ class Encoding:
     top: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Panels:
     """The order in which a kernel reads an operand: as `Layout` of passes/kernels/packing/layout.py, without parts.
 
@@ -112,6 +112,6 @@ def read_storage(unpack: Callable[[str], tuple[Any, ...]], stored_bytes: int, wo
     panels = None
     if side:
         width, count, k_block, dot, tail = unpack("3IBI")
-        panels = Panels(_SIDES[side], width, count, k_block, dot, tail)
+        panels = Panels(side=_SIDES[side], width=width, count=count, k_block=k_block, dot=dot, tail=tail)
     batches, size, depth = shape
     return Storage(encoding, (batches, size, depth), stored_bytes, words, panels)

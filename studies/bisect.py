@@ -54,7 +54,7 @@ class Kept:
 
 
 @in_default_environment
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Bisection:
     """The layers that have to be in fp32.
 
@@ -169,7 +169,15 @@ def bisect(
     layers = tuple(candidates) if kept is None else tuple(kept)
     found, reached = None if kept is None else search.needed(kept), search.errors[layers]
     return Bisection(
-        found, search.text(layers), metric, tolerance, start, every, reached, len(candidates), len(search.errors)
+        layers=found,
+        policy=search.text(layers),
+        metric=metric,
+        tolerance=tolerance,
+        start=start,
+        every=every,
+        error=reached,
+        candidates=len(candidates),
+        tries=len(search.errors),
     )
 
 

@@ -27,7 +27,7 @@ Array = npt.NDArray[Any]
 
 
 @in_default_environment
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LayerDifference:
     """The difference of a contraction that both programs have.
 
@@ -131,12 +131,12 @@ def diff(
     rows = first.manifest["layers"]
     layers = [
         LayerDifference(
-            _positions(rows, key, counts[key[0]]),
-            key[0],
-            fmas[0][a],
-            fmas[1][b],
-            executions[key],
-            sums[key].result(),
+            positions=_positions(rows, key, counts[key[0]]),
+            name=key[0],
+            fma_a=fmas[0][a],
+            fma_b=fmas[1][b],
+            executions=executions[key],
+            difference=sums[key].result(),
         )
         for key, (a, b) in numbers.items()
         if key[0] not in apart

@@ -35,7 +35,7 @@ class Element:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Difference:
     """The difference of values x of `b` from values r of `a`.
 
@@ -108,7 +108,16 @@ class Differences:
             relative = self._error / self._norm if self._norm else math.inf
         mse = self._error / self._elements if self._elements else 0.0
         ulp, half = (self._ulp, self._half()) if self._float32 else (None, None)
-        return Difference(self._elements, self._differ, self._largest, relative, mse, ulp, half, self._first)
+        return Difference(
+            elements=self._elements,
+            differ=self._differ,
+            largest=self._largest,
+            relative=relative,
+            mse=mse,
+            ulp=ulp,
+            ulp_half=half,
+            first=self._first,
+        )
 
     def _half(self) -> int:
         zero = self._float32 - int(self._steps.sum())

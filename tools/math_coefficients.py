@@ -18,7 +18,7 @@ def _relative(f: Function) -> Function:
     return lambda x: 1 / abs(f(x))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Fit:
     """A polynomial for `f` on [low, high]: `narrow` is its degree for f32 results, `wide` for f64 results.
 
@@ -122,16 +122,16 @@ def fits() -> dict[str, Fit]:
     z_log = ((mpmath.sqrt(2) - 1) / (mpmath.sqrt(2) + 1)) ** 2 * mpf("1.001")
     zero = mpf(0)
     return {
-        "EXP": Fit(mpmath.exp, -half_ln2, half_ln2, 8, 11),
-        "EXPM1": Fit(_expm1, -half_ln2, half_ln2, 7, 11),
-        "LOG": Fit(_log, zero, z_log, 4, 8),
-        "SIN": Fit(_sinc, zero, z_trig, 5, 7),
-        "COS": Fit(_cos, zero, z_trig, 5, 7),
-        "ATAN": Fit(_atan, zero, mpf(1), 14, 20),
-        "ASIN": Fit(_asin, zero, mpf("0.25"), 8, 13),
-        "ERF": Fit(_erf, zero, mpf(1), 8, 12),
-        "LOG_ERFC": Fit(_log_erfc, mpf(1), mpf(6), 10, 18, mpmath.erfc),
-        "ERFCX": Fit(_erfcx, mpf(-1), mpf(1), 16, 24),
+        "EXP": Fit(f=mpmath.exp, low=-half_ln2, high=half_ln2, narrow=8, wide=11),
+        "EXPM1": Fit(f=_expm1, low=-half_ln2, high=half_ln2, narrow=7, wide=11),
+        "LOG": Fit(f=_log, low=zero, high=z_log, narrow=4, wide=8),
+        "SIN": Fit(f=_sinc, low=zero, high=z_trig, narrow=5, wide=7),
+        "COS": Fit(f=_cos, low=zero, high=z_trig, narrow=5, wide=7),
+        "ATAN": Fit(f=_atan, low=zero, high=mpf(1), narrow=14, wide=20),
+        "ASIN": Fit(f=_asin, low=zero, high=mpf("0.25"), narrow=8, wide=13),
+        "ERF": Fit(f=_erf, low=zero, high=mpf(1), narrow=8, wide=12),
+        "LOG_ERFC": Fit(f=_log_erfc, low=mpf(1), high=mpf(6), narrow=10, wide=18, weight=mpmath.erfc),
+        "ERFCX": Fit(f=_erfcx, low=mpf(-1), high=mpf(1), narrow=16, wide=24),
     }
 
 

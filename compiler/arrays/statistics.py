@@ -65,7 +65,7 @@ class Histogram:
 
 
 @in_default_environment
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TensorStatistics:
     """Counts over the elements of one tensor, summed over all executions.
 

@@ -103,6 +103,19 @@ def _run(module: ir.Module, inputs: list[np.ndarray], options: Options) -> list[
     pipeline.run(module, state, after="numc", to="loops")
     with pipeline.object_code(state) as making:
         code = making.finish(module)
-    program = Program(Contents(Abi(ENTRY, described, results, frozenset(target.features), target.name), code, (), {}))
+    program = Program(
+        Contents(
+            Abi(
+                entry=ENTRY,
+                arguments=described,
+                results=results,
+                features=frozenset(target.features),
+                target=target.name,
+            ),
+            code,
+            (),
+            {},
+        )
+    )
     named = dict(zip((spec.name for spec in described), inputs, strict=True))
     return list(program.by_name(named, threads=1).values())

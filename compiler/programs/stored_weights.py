@@ -53,7 +53,14 @@ def narrow(
     panels = None
     if layout is not None:
         tail = memory[batches * layout.batch_words(size, depth) :]
-        panels = Panels(layout.side, layout.width, layout.count, layout.k_block, layout.dot, tail.size)
+        panels = Panels(
+            side=layout.side,
+            width=layout.width,
+            count=layout.count,
+            k_block=layout.k_block,
+            dot=layout.dot,
+            tail=tail.size,
+        )
         stored = np.concatenate([stored, tail.view(np.uint8)])
     if stored.size >= (_WORTH if layout is not None and layout.dense else 1) * memory.nbytes:
         return None

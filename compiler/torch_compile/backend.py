@@ -349,7 +349,7 @@ def counters() -> Counters:
 
 
 @in_default_environment
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Explanation:
     """What numc and torch do of a module or function; ``str`` gives a report.
 
@@ -433,12 +433,12 @@ def explain(function: Callable[..., Any], inputs: Any, options: Options) -> Expl
     kept = sorted((row for saved in used.saved for row in saved.rows(arithmetic)), key=lambda row: -row.bytes)
     tables = [policy_table(region.imported, Options(policy=policy)) for region in used.regions]
     return Explanation(
-        len(used.regions),
-        operations,
-        tuple(used.refused),
-        tuple(reasons),
-        tuple(tables),
-        seconds,
-        dict(clock.seconds),
-        tuple(kept),
+        programs=len(used.regions),
+        operations=operations,
+        eager=tuple(used.refused),
+        graph_breaks=tuple(reasons),
+        tables=tuple(tables),
+        seconds=seconds,
+        eager_seconds=dict(clock.seconds),
+        kept=tuple(kept),
     )

@@ -15,7 +15,7 @@ import published
 PARTS = ("exponent", "significand")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Bin:
     """Weights of a model that need so many bits for a part of them, and the published share for a net like it."""
 
@@ -57,5 +57,7 @@ def run(models: Sequence[str]) -> list[Bin]:
         for part, bits in zip(PARTS, (exponent_bits(weights), significand_bits(weights)), strict=True):
             for width, count in sorted(Counter(bits.tolist()).items(), reverse=True):
                 known = published.SIGNIFICANDS[model].get(width) if part == "significand" else None
-                bins.append(Bin(model, part, width, count, count / weights.size, known))
+                bins.append(
+                    Bin(model=model, part=part, bits=width, weights=count, share=count / weights.size, published=known)
+                )
     return bins

@@ -86,7 +86,17 @@ class Rewriting:
             rule = rules.get((domain, proto.op_type))
             made: list[onnx.NodeProto] = []
             kind = self.kinds.get(origin(proto), proto.op_type)
-            node = Node(proto, types, constants, opset, taken, last, sequences, nothing, kind)
+            node = Node(
+                proto=proto,
+                types=types,
+                constants=constants,
+                opset=opset,
+                taken=taken,
+                last=last,
+                sequences=sequences,
+                nothing=nothing,
+                kind=kind,
+            )
             if not self.settled.intersection(proto.output):
                 try:
                     made = self._rewritten(node, rules, rule)

@@ -24,7 +24,7 @@ from numc.passes.plan.plan import PLAN
 _SLICE = ("static_offsets", "static_sizes", "static_strides")
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Padded:
     """A buffer that is filled with zeros, and images that are written into the same part of it.
 
@@ -103,7 +103,9 @@ def _padded(buffer: ir.Operation, order: Sequence[ir.Operation], places: Mapping
         return None
     writers = sorted(((at[user], user) for user, writes in uses.items() if writes), key=lambda writer: writer[0])
     geometry = (buffer.results[0].type, *buffer.operands, *slices)
-    return _Padded(buffer, fills[0], frees[0], images, geometry, every, writers)
+    return _Padded(
+        buffer=buffer, fill=fills[0], free=frees[0], images=images, geometry=geometry, places=every, writers=writers
+    )
 
 
 def _copies(new: _Padded, old: _Padded, order: Sequence[ir.Operation]) -> bool:

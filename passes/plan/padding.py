@@ -58,7 +58,7 @@ def padded(found: Found) -> Padded | None:
     return None if plane is None else Padded(copy.operands[0], plane, ops)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Image:
     """A tensor with zeros around it: allocation, fill with zeros, free, views of the part inside, readers of the whole.
 
@@ -133,7 +133,19 @@ def _image(buffer: ir.Value) -> _Image | None:
     if first is None or not _writes(first, [view.results[0] for view in views]):
         return None
     ordered = _is_before(fills[0], first) and all(_is_before(first, op) for op in readers)
-    return _Image(alloc, fills[0], frees[0], tuple(views), tuple(readers), first, len(uses) == 1) if ordered else None
+    return (
+        _Image(
+            alloc=alloc,
+            fill=fills[0],
+            free=frees[0],
+            views=tuple(views),
+            readers=tuple(readers),
+            writer=first,
+            alone=len(uses) == 1,
+        )
+        if ordered
+        else None
+    )
 
 
 def _copied(image: _Image) -> ir.Value | None:
@@ -227,6 +239,8 @@ def _plane(found: Found, view: ir.Operation, source: ir.Value | None = None) -> 
         steps_of_k = [at + n * pitch(d) for at in steps_of_k for n in range(known[d])]
     lanes = tuple((known[d], pitch(d)) for d in found.shape.lanes)
     of_plane = [tuple(values[n] for n in dims) for values in (sizes, inner, low, strides)]
-    plane = Plane(of_plane[0], of_plane[1], of_plane[2], of_plane[3], lanes, tuple(steps_of_k))
+    plane = Plane(
+        sizes=of_plane[0], inner=of_plane[1], low=of_plane[2], strides=of_plane[3], lanes=lanes, taps=tuple(steps_of_k)
+    )
     fits = plane.words <= _MOST_WORDS and plane.strides[-1] == 1
     return plane if fits and lanes and lanes[-1][1] in (1, 2) else None

@@ -51,7 +51,7 @@ class Component:
     area: float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Machine:
     """A machine of the cost model.
 
@@ -148,14 +148,14 @@ def _machine(name: str, values: Mapping[str, Any]) -> Machine:
     units = {unit: _unit(name, unit, given) for unit, given in values["units"].items()}
     bandwidth = values.get("bandwidth_gb_per_s")
     return Machine(
-        Path(name).stem,
-        str(values.get("about", "")),
-        values["clock_ghz"] * 1e9,
-        None if bandwidth is None else bandwidth * 1e9,
-        tuple(sorted(values["cache_bytes"])),
-        units,
-        _components(name, values.get("components", {}), units),
-        tuple(map(str, values.get("assumed", ()))),
+        name=Path(name).stem,
+        about=str(values.get("about", "")),
+        clock=values["clock_ghz"] * 1e9,
+        bandwidth=None if bandwidth is None else bandwidth * 1e9,
+        caches=tuple(sorted(values["cache_bytes"])),
+        units=units,
+        components=_components(name, values.get("components", {}), units),
+        assumed=tuple(map(str, values.get("assumed", ()))),
     )
 
 

@@ -34,16 +34,18 @@ def graph_of(steps: Sequence[Sequence[Run]], fastest: int, outside: float) -> Gr
     alike = [runs for runs in steps if [program for program, _ in runs] == programs]
     operations, buffers = [], []
     if outside > 0:
-        operations.append(Operation("", outside, 0.0, (), kind=OUTSIDE))
+        operations.append(Operation(name="", serial=outside, parallel=0.0, after=(), kind=OUTSIDE))
     for number, program in enumerate(programs):
         if "buffers" not in program.manifest:
             raise NumcError("schedule: the program does not know what its parts use: compile it again with this numc")
         first = len(operations) + 1
         serial, parallel = _times([runs[number][1] for runs in alike], len(program.manifest["parts"]))
-        operations.append(Operation("", serial[-1], 0.0, _last(operations), kind=BETWEEN))
+        operations.append(Operation(name="", serial=serial[-1], parallel=0.0, after=_last(operations), kind=BETWEEN))
         for part, (layer, role, kind, _) in enumerate(keys_of(program)):
             after = (first - 1, *(first + one for one in program.manifest["parts"][part]["after"]))
-            operations.append(Operation(layer, serial[part], parallel[part], after, role, kind))
+            operations.append(
+                Operation(name=layer, serial=serial[part], parallel=parallel[part], after=after, role=role, kind=kind)
+            )
         for buffer in program.manifest["buffers"]:
             users = tuple(first + part for part in buffer["parts"])
             buffers.append(Buffer(buffer["bytes"], users, buffer["result"]))

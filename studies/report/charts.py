@@ -49,7 +49,7 @@ class Axis:
         return min(1.0, max(0.0, found))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Series:
     """Points of one thing, which a line may join.
 
@@ -89,7 +89,7 @@ class Band:
     parts: tuple[tuple[str, str, tuple[tuple[float, float, float, float], ...]], ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Chart:
     """One chart.
 
@@ -122,7 +122,7 @@ class Histogram:
     told: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Exponents:
     """The exponent histograms of one arithmetic or run.
 
@@ -166,8 +166,14 @@ def exponents_of(name: str, title: str, rows: Iterable[LayerStatistics]) -> Expo
     ranges = [h.inside for h in drawn if h.inside is not None]
     low = min([low, *(r[0] - 1 for r in ranges if r[0] > low - 24)])
     high = max([high, *(r[1] + 1 for r in ranges if r[1] < high + 24)])
-    return Exponents(f"exponents-{slug(name)}", title, low - 1, high + 1, ("operand A", "operand B", "result"),
-                     tuple(found))  # fmt: skip
+    return Exponents(
+        name=f"exponents-{slug(name)}",
+        title=title,
+        low=low - 1,
+        high=high + 1,
+        columns=("operand A", "operand B", "result"),
+        rows=tuple(found),
+    )
 
 
 def histogram(tensor: TensorStatistics | None) -> Histogram | None:

@@ -81,13 +81,24 @@ def _over_area(
     for number, result in enumerate(comparison.results[leave_out:], leave_out):
         colour, shape = colour_of(comparison, result)
         text = f"{result.name}: {told[number]}, {areas[number]:.4g} area units, {result.iso_area:.4g} times the FMAs"
-        series.append(Series(result.name, ((areas[number], values[number]),), colour, shape, False, (text,)))
+        series.append(
+            Series(
+                label=result.name,
+                points=((areas[number], values[number]),),
+                colour=colour,
+                shape=shape,
+                line=False,
+                told=(text,),
+            )
+        )
     points = sorted((s.points[0] for s in series), key=lambda p: (p[0], -p[1] if high else p[1]))
     front: list[Point] = []
     for point in points:
         if math.isfinite(point[1]) and (not front or (point[1] > front[-1][1] if high else point[1] < front[-1][1])):
             front.append(point)
-    return Chart(name, title, x, y, tuple(series), guide=tuple(_steps(front)) if len(front) > 1 else ())
+    return Chart(
+        name=name, title=title, x=x, y=y, series=tuple(series), guide=tuple(_steps(front)) if len(front) > 1 else ()
+    )
 
 
 def _steps(front: Sequence[Point]) -> Iterable[Point]:
@@ -121,9 +132,11 @@ def layer_errors(comparison: ComparisonData) -> Chart | None:
         points = tuple((float(layer.position), layer.error) for layer in result.layers)
         told = tuple(f"{result.name}, {layer.name}: relative error {layer.error:.2g}" for layer in result.layers)
         first = tuple(n for n, layer in enumerate(result.layers) if layer is result.breaks)
-        series.append(Series(result.name, points, colour, shape, True, told, first))
+        series.append(
+            Series(label=result.name, points=points, colour=colour, shape=shape, line=True, told=told, marks=first)
+        )
     rules = (Rule("y", BREAKS, f"{BREAKS:g}: broken"),)
-    return Chart("layers", "error by layer", x, y, tuple(series), rules)
+    return Chart(name="layers", title="error by layer", x=x, y=y, series=tuple(series), rules=rules)
 
 
 def swamping(comparison: ComparisonData) -> tuple[Chart, ...]:
@@ -139,13 +152,15 @@ def swamping(comparison: ComparisonData) -> tuple[Chart, ...]:
             points = tuple((float(k), 100.0 * row.without_swamping(k)) for k in range(25))
             told = tuple(f"{row.layer}: {p:.4g}% without swamping at {k:g} bits" for k, p in points)
             colour = f"q{n / max(1, len(rows) - 1):.3f}"
-            series.append(Series(row.layer, points, colour, 0, True, told))
+            series.append(Series(label=row.layer, points=points, colour=colour, shape=0, line=True, told=told))
         rules: tuple[Rule, ...] = ()
         if len({row.fma for row in rows}) == 1:
             bits = accumulator_bits(rows[0].fma)
             shares = [100 * row.without_swamping(bits) for row in rows]
             rules = (Rule("x", bits, f"k = {bits}: {_span(min(shares), max(shares))}%"),)
-        found.append(Chart(f"swamping-{slug(result.name)}", result.name, x, y, tuple(series), rules))
+        found.append(
+            Chart(name=f"swamping-{slug(result.name)}", title=result.name, x=x, y=y, series=tuple(series), rules=rules)
+        )
     return tuple(found)
 
 

@@ -9,7 +9,7 @@ Before = Sequence[Iterable[int]]
 """For every operation the numbers of those that have to end before it begins, all smaller than its own."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Operation:
     """An operation of a program, as a schedule sees it.
 

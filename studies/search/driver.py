@@ -23,7 +23,7 @@ Evaluate = Callable[[Sequence[str], str], Iterator[tuple[int, Answer]]]
 Told = Callable[[int, "Trial | None"], None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Trial:
     """A candidate that was evaluated.
 
@@ -105,7 +105,13 @@ class Driver:
             worse = math.inf if math.isnan(worse) else worse
             holds = within(worse, problem.tolerance)
             trial = Trial(
-                len(self.trials), candidate, problem.price(candidate), answer.value, worse, holds, answer.error
+                number=len(self.trials),
+                candidate=candidate,
+                cost=problem.price(candidate),
+                value=answer.value,
+                worse=worse,
+                holds=holds,
+                error=answer.error,
             )
             self.trials[candidate] = trial
         if self._told is not None:

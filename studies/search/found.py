@@ -37,7 +37,7 @@ class Row:
 
 
 @in_default_environment
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Search:
     """The outcome of a search.
 

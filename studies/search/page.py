@@ -58,7 +58,12 @@ def front_chart(found: Search) -> Chart:
     y = linear(name, [scale * value for value in [fp32, *near]], better)
     series = [
         Series(
-            f"candidate {trial.number}", ((trial.cost, scale * trial.value),), shade, 1, False, (_told(found, trial),)
+            label=f"candidate {trial.number}",
+            points=((trial.cost, scale * trial.value),),
+            colour=shade,
+            shape=1,
+            line=False,
+            told=(_told(found, trial),),
         )
         for trial in known
         for shade in [_KEYS[0 if trial == found.best else 1 if trial in front else 2][1]]
@@ -66,7 +71,15 @@ def front_chart(found: Search) -> Chart:
     bound = fp32 + found.settings["tolerance"] * (-1 if metric.best == "max" else 1)
     rules = (Rule("y", scale * bound, "tolerance"),) if y.low < scale * bound < y.high else ()
     line = tuple((trial.cost, scale * trial.value) for trial in found.front())
-    return Chart("front", "What accuracy costs", x, y, tuple(series), rules, line if len(line) > 1 else ())
+    return Chart(
+        name="front",
+        title="What accuracy costs",
+        x=x,
+        y=y,
+        series=tuple(series),
+        rules=rules,
+        guide=line if len(line) > 1 else (),
+    )
 
 
 def width_chart(found: Search, best: Trial) -> Chart:
@@ -80,15 +93,15 @@ def width_chart(found: Search, best: Trial) -> Chart:
     y = linear("value", [0.0, *(float(v) for line in lines for v in line)])
     series = [
         Series(
-            axis.name,
-            tuple((float(g), float(v)) for g, v in enumerate(line)),
-            f"c{n}",
-            n + 1,
+            label=axis.name,
+            points=tuple((float(g), float(v)) for g, v in enumerate(line)),
+            colour=f"c{n}",
+            shape=n + 1,
             told=tuple(f"{group.name}: {axis.name} = {v}" for group, v in zip(found.space.groups, line, strict=True)),
         )
         for n, (axis, line) in enumerate(zip(axes, lines, strict=True))
     ]
-    return Chart("widths", "Widths", x, y, tuple(series))
+    return Chart(name="widths", title="Widths", x=x, y=y, series=tuple(series))
 
 
 def _look(name: str) -> dict[str, str]:

@@ -172,7 +172,14 @@ def search(
         fp32_cost = price(FP32)
     except NumcError:  # fp32 has no passes, and some machines have no units for it
         fp32_cost = None
-    problem = Problem(whole, cache(lambda candidate: price(whole.policy(candidate))), limit, seed, trials, proposals)
+    problem = Problem(
+        space=whole,
+        price=cache(lambda candidate: price(whole.policy(candidate))),
+        tolerance=limit,
+        seed=seed,
+        trials=trials,
+        proposals=proposals,
+    )
     about = {"model": subject.name, "metric": subject.metric, "numc": identity()}
     journal = Journal(place, subject.message["digest"], about, resume=resume)
     told = None if progress is None else lambda count, best: progress(count, best, fp32_cost)
@@ -192,16 +199,16 @@ def search(
         "numc": identity(), "digest": subject.message["digest"],
     }  # fmt: skip
     result = Search(
-        subject.name,
-        how,
-        whole,
-        {split: one.samples for split, one in subject.data.items()},
-        rows,
-        "" if best is None else whole.policy(best.candidate),
-        best,
-        tuple(driver.trials.values()),
-        shares(subject.layers, whole.groups, by),
-        tuple(commands),
+        model=subject.name,
+        settings=how,
+        space=whole,
+        samples={split: one.samples for split, one in subject.data.items()},
+        rows=rows,
+        policy="" if best is None else whole.policy(best.candidate),
+        best=best,
+        trials=tuple(driver.trials.values()),
+        shares=shares(subject.layers, whole.groups, by),
+        commands=tuple(commands),
     )
     if place is not None:
         from numc.studies.search.folder import write  # needs jinja2

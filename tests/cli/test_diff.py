@@ -124,7 +124,17 @@ def test_bisect_where_no_layer_matters(numc_run, here):
 
 
 def test_bisect_where_all_layers_are_not_enough(numc_run, here, monkeypatch):
-    found = bisecting.Bisection(None, "default fp32\n", "mse", 0.1, 0.5, 0.25, 0.25, 3, 2)
+    found = bisecting.Bisection(
+        layers=None,
+        policy="default fp32\n",
+        metric="mse",
+        tolerance=0.1,
+        start=0.5,
+        every=0.25,
+        error=0.25,
+        candidates=3,
+        tries=2,
+    )
     monkeypatch.setattr(bisecting, "bisect", lambda *_, **__: found)
     done = numc_run("bisect", here / "three.mlir", *MP, "--tolerance", 0.1, "-o", "fixed.policy")
     assert done.status == 1

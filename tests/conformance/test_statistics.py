@@ -432,7 +432,17 @@ def test_rounding_is_against_fp32_sums_of_the_same_operands() -> None:
 
 
 def example() -> numc.Statistics:
-    tensor = numc.TensorStatistics(10, 1, 2, 0, 1, numc.Histogram(-3, (1, 0, 5)), "bf16", 1, {"zeros": 0.1})
+    tensor = numc.TensorStatistics(
+        elements=10,
+        zeros=1,
+        subnormals=2,
+        infinities=0,
+        nans=1,
+        exponents=numc.Histogram(-3, (1, 0, 5)),
+        format="bf16",
+        overflows=1,
+        most={"zeros": 0.1},
+    )
     row = numc.LayerStatistics(
         *("fc", "wgrad", 3, "bf16_2_2{3}", 100, 2),
         swamping=numc.Histogram(0, (5, 3, 1)),

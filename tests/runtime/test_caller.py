@@ -120,7 +120,7 @@ def test_every_dtype_goes_through_as_it_is(monkeypatch: pytest.MonkeyPatch) -> N
 }}"""
     inputs = tuple(Input(f"a{n}", name, shape) for n, (name, _, shape) in enumerate(specs))
     results = tuple(TensorSpec(f"r{n}", name, shape) for n, (name, _, shape) in enumerate(specs))
-    program = Program(programs.make(text, Abi("numc_entry", inputs, results)))
+    program = Program(programs.make(text, Abi(entry="numc_entry", arguments=inputs, results=results)))
     given = [np.arange(2 * shape[0]).reshape(shape).astype(kind) for _, kind, shape in specs]
     monkeypatch.setattr(Program, "_bind", None)
     for (name, kind, _), value, got in zip(specs, given, program(*given).values(), strict=True):

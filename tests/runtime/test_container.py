@@ -269,9 +269,9 @@ def test_a_result_takes_the_memory_of_no_input_but_one_of_its_type(updates):
     """float32[2,3] and float32[3,2] are inputs; so are the results."""
     values = {"a": (2, 3), "b": (3, 2)}
     abi = Abi(
-        "numc_entry",
-        tuple(Input(name, "float32", shape) for name, shape in values.items()),
-        tuple(TensorSpec(name, "float32", shape) for name, shape in values.items()),
+        entry="numc_entry",
+        arguments=tuple(Input(name, "float32", shape) for name, shape in values.items()),
+        results=tuple(TensorSpec(name, "float32", shape) for name, shape in values.items()),
         updates=updates,
     )
     with pytest.raises(NumcError, match="a result cannot take the memory of an input"):

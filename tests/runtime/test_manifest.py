@@ -22,7 +22,9 @@ from numc.runtime.manifest import SCHEMA, decode_manifest
 from numc.support.errors import NumcError
 
 LAYOUT = dict(dataclasses.asdict(Layout("rows", 8, 4, 1, 256)))
-PLANE = dict(dataclasses.asdict(Plane((3, 3), (1, 1), (1, 1), (1, 1), ((1, 1),), (0,))))
+PLANE = dict(
+    dataclasses.asdict(Plane(sizes=(3, 3), inner=(1, 1), low=(1, 1), strides=(1, 1), lanes=((1, 1),), taps=(0,)))
+)
 ROW = dataclasses.asdict(ContractionRow(0, "mp", 1, "conv", False, "rows", None, None))
 CONTRACTION = json.loads(json.dumps(ROW | {"layout": LAYOUT, "plane": PLANE}))
 TEXTS = ("layer", "kind", "role", "shape", "ops", "rule")

@@ -245,7 +245,7 @@ def test_words_of_bfloat16_numbers(side: str, depth: int) -> None:
     codes = np.concatenate(
         [np.frombuffer(numc.pack(values.reshape(-1, depth), "bf16").data, np.uint8), tail.view(np.uint8)]
     )
-    panels = Panels(side, 8, 2, 32, 2, tail.size)
+    panels = Panels(side=side, width=8, count=2, k_block=32, dot=2, tail=tail.size)
     storage = Storage(Encoding("float", 8, 7, True, False, 1), values.shape, codes.size, memory.size, panels)
     assert np.array_equal(storage.expand(codes).view(np.uint32), memory.view(np.uint32))
     assert side == "lanes" or narrow(memory, FORMATS["bf16"], values.shape, layout) is not None
@@ -284,7 +284,9 @@ def test_words_of_integers_and_units(side: str, dot: int) -> None:
         if side == "lanes" and dot == 4:
             memory.view(np.int32)[beside + 16 * groups] -= 128 * integer
     encoding = Encoding("bfp", 3, 4, group=4, top=int(stored.shared))
-    storage = Storage(encoding, (1, 3, 37), len(stored.data), words, Panels(side, 8, 2, 32, dot))
+    storage = Storage(
+        encoding, (1, 3, 37), len(stored.data), words, Panels(side=side, width=8, count=2, k_block=32, dot=dot)
+    )
     got = storage.expand(np.frombuffer(stored.data, np.uint8))
     np.testing.assert_array_equal(got.view(np.uint32), memory.view(np.uint32))
 
@@ -326,10 +328,10 @@ def bad(**changes: object) -> dict[str, object]:
         (bad(kind="int", significand_bits=17), "a weight is packed in no format"),
         ({"shape": (1, 0, 8)}, "a weight is packed without values"),
         ({"shape": (1 << 40, 1 << 40, 8)}, "a weight is packed with impossible sizes"),
-        ({"panels": Panels("rows", 0, 8, 256)}, "a weight is packed in no panels"),
-        ({"panels": Panels("lanes", 16, 100, 256)}, "a weight is packed in no panels"),
-        ({"panels": Panels("lanes", 16, 2, 0)}, "a weight is packed in no panels"),
-        ({"panels": Panels("lanes", 16, 2, 256, dot=2)}, "a weight is packed in no panels"),
+        ({"panels": Panels(side="rows", width=0, count=8, k_block=256)}, "a weight is packed in no panels"),
+        ({"panels": Panels(side="lanes", width=16, count=100, k_block=256)}, "a weight is packed in no panels"),
+        ({"panels": Panels(side="lanes", width=16, count=2, k_block=0)}, "a weight is packed in no panels"),
+        ({"panels": Panels(side="lanes", width=16, count=2, k_block=256, dot=2)}, "a weight is packed in no panels"),
         ({"words": 7}, "a packed weight has 10 bytes and 7 values, want 10 and 8"),
         ({"shape": (1, 2, 8)}, "a packed weight has 10 bytes and 8 values, want 20 and 16"),
     ],

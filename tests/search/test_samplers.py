@@ -82,7 +82,7 @@ def test_the_procedure_finds_what_was_published(
     def worse(candidate: Candidate) -> float:
         return base - table.get(widths(candidate), -1e9)
 
-    problem = Problem(space, lambda candidate: float(space.size(candidate)), tolerance=1.0)
+    problem = Problem(space=space, price=lambda candidate: float(space.size(candidate)), tolerance=1.0)
     told = drive(procedure, problem, worse)
     swept = [widths(outcome.candidate) for outcome in told[:13]]
     assert set(swept) == {(e, (7,) * layers) for e in range(2, 9)} | {(8, (m,) * layers) for m in range(1, 8)}
@@ -112,7 +112,9 @@ def test_a_sampler_depends_on_outcomes_and_seed_alone(sampler: Sampler) -> None:
     if sampler in (tpe, nsga2):
         pytest.importorskip("optuna")
     space = grouped(width_space("e=2..8 m=1..7"), 3)
-    problem = Problem(space, lambda candidate: float(space.size(candidate)), 0.01, seed=5, trials=48)
+    problem = Problem(
+        space=space, price=lambda candidate: float(space.size(candidate)), tolerance=0.01, seed=5, trials=48
+    )
     told = drive(sampler, problem, landscape(space))
     assert told == drive(sampler, problem, landscape(space))
     best = cheapest(told)
@@ -131,7 +133,9 @@ def test_the_procedure_lets_no_significand_grow_from_layer_to_layer() -> None:
     def worse(candidate: Candidate) -> float:
         return float(any(int(space.values(c)["m"]) < least for c, least in zip(candidate, needs, strict=True)))
 
-    told = drive(procedure, Problem(space, lambda candidate: float(space.size(candidate)), 0.5), worse)
+    told = drive(
+        procedure, Problem(space=space, price=lambda candidate: float(space.size(candidate)), tolerance=0.5), worse
+    )
     assert [space.values(choice)["m"] for choice in cheapest(told)] == ["4", "4", "2"]
 
 
@@ -142,7 +146,7 @@ def test_greedy_searches_operators_and_the_procedure_does_not() -> None:
     def worse(candidate: Candidate) -> float:
         return float(sum(choice[0] < needs[layer] for layer, choice in enumerate(candidate)))
 
-    problem = Problem(space, lambda candidate: float(space.size(candidate)), 0.5)
+    problem = Problem(space=space, price=lambda candidate: float(space.size(candidate)), tolerance=0.5)
     assert space.policy(cheapest(drive(greedy, problem, worse))) == (
         "layer 0 fma = bf16_1_1\nlayer 1 fma = fmac(e4m3)\n"
     )
@@ -157,13 +161,15 @@ def test_greedy_passes_over_widths_that_cost_the_same() -> None:
     def passes(candidate: Candidate) -> float:
         return float(sum(((int(space.values(choice)["m"]) + 1) // 2) ** 2 for choice in candidate))
 
-    told = drive(greedy, Problem(space, passes, 0.5), lambda c: float(c[0] != (2,) or c[1] == (1,)))
+    told = drive(
+        greedy, Problem(space=space, price=passes, tolerance=0.5), lambda c: float(c[0] != (2,) or c[1] == (1,))
+    )
     assert [choice[0] for choice in cheapest(told)] == [2, 0]
 
 
 def test_wide_significands_are_swept_if_seven_bits_are_too_few_and_nothing_is_found_if_nothing_holds() -> None:
     space = grouped(width_space("e=8,5 m=1..23"), 1)
-    problem = Problem(space, lambda candidate: float(space.size(candidate)), 0.01)
+    problem = Problem(space=space, price=lambda candidate: float(space.size(candidate)), tolerance=0.01)
     told = drive(procedure, problem, lambda c: 0.0 if int(space.values(c[0])["m"]) >= 11 else 1.0)
     assert space.values(cheapest(told)[0]) == {"e": "5", "m": "11"}
     assert len(told) < 40

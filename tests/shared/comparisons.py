@@ -23,7 +23,15 @@ def _statistics(fma: str) -> Statistics:
     for position, layer in enumerate(LAYERS):
         formats = zip(("a", "b", "result"), (operator.a, operator.b, operator.acc), strict=True)
         tensors = {
-            name: TensorStatistics(4000, 1000, 3, 0, 0, _bell(n - position - 3, 6), str(to))
+            name: TensorStatistics(
+                elements=4000,
+                zeros=1000,
+                subnormals=3,
+                infinities=0,
+                nans=0,
+                exponents=_bell(n - position - 3, 6),
+                format=str(to),
+            )
             for n, (name, to) in enumerate(formats)
         }
         grouped = operator.group is not None

@@ -72,7 +72,7 @@ FAULTS = {
 
 def program(fault: str) -> Program:
     arguments = (Input("x", "float32", (None,)), Weight("w", "float32", (20,)), Input("n", "int64", ()))
-    abi = Abi("numc_entry", arguments, (TensorSpec("y", "float32", (None,)),))
+    abi = Abi(entry="numc_entry", arguments=arguments, results=(TensorSpec("y", "float32", (None,)),))
     return Program(programs.make(TEXT % FAULTS[fault], abi, (np.arange(20, dtype=np.float32),)))
 
 

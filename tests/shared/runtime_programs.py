@@ -169,7 +169,13 @@ def make(text: str, abi: Abi, weights: tuple[np.ndarray, ...] = (), **entries: o
 def add() -> Contents:
     """x (?x4) + bias, the bias a weight."""
     arguments = (Input("x", "float32", (None, 4)), Weight("bias", "float32", (4,)))
-    abi = Abi("numc_entry", arguments, (TensorSpec("sum", "float32", (None, 4)),), frozenset({"avx"}), "x86-64-v2")
+    abi = Abi(
+        entry="numc_entry",
+        arguments=arguments,
+        results=(TensorSpec("sum", "float32", (None, 4)),),
+        features=frozenset({"avx"}),
+        target="x86-64-v2",
+    )
     return make(ADD, abi, (np.arange(4, dtype=np.float32),), fma="add")
 
 
@@ -185,7 +191,9 @@ def add_packed() -> Contents:
 
 def parallel() -> Contents:
     """4 x in two parallel kernels (ids 5 and -1); a value above 1e6 fails with code 7."""
-    abi = Abi("numc_entry", (Input("x", "float32", (None,)),), (TensorSpec("y", "float32", (None,)),))
+    abi = Abi(
+        entry="numc_entry", arguments=(Input("x", "float32", (None,)),), results=(TensorSpec("y", "float32", (None,)),)
+    )
     return make(PARALLEL, abi, failures={"7": "x: a value above 1e6"})
 
 
@@ -201,4 +209,4 @@ def odd_results() -> Contents:
         "flag_out": ("bool", ()),
     }
     results = tuple(TensorSpec(name, dtype, shape) for name, (dtype, shape) in rows.items())
-    return make(ODD_RESULTS, Abi("numc_entry", arguments, results))
+    return make(ODD_RESULTS, Abi(entry="numc_entry", arguments=arguments, results=results))

@@ -47,7 +47,19 @@ def _statistics(fma: str, done: float) -> Statistics:
             most = {"rounded_subnormals": fraction, "flushed": fraction / 2}
             bell = _bell(-3 - n - int(9 * done), 4 + int(3 * done))
             rounded, flushed = int(1000 * fraction), int(500 * fraction)
-            tensor = TensorStatistics(1000, 10, 0, 0, 0, bell, "bf16", 0, most, rounded, flushed)
+            tensor = TensorStatistics(
+                elements=1000,
+                zeros=10,
+                subnormals=0,
+                infinities=0,
+                nans=0,
+                exponents=bell,
+                format="bf16",
+                overflows=0,
+                most=most,
+                rounded_subnormals=rounded,
+                flushed=flushed,
+            )
             tensors = dict.fromkeys(("a", "b", "result"), tensor)
             counts = tuple(int(1000 * math.exp(-d / (3 + 5 * done))) for d in range(32))
             swamping, name = Histogram(0, counts), layer if role == "forward" else f"{layer}/{role}"

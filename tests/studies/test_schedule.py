@@ -23,7 +23,10 @@ USERS = ((0, 1, 2), (1, 3), (2, 3), (3, 4), (4,))
 
 
 def worked(serial: float = 1.0) -> Graph:
-    operations = (Operation(str(n + 1), t * serial, t * (1 - serial), AFTER[n]) for n, t in enumerate(TIMES))
+    operations = (
+        Operation(name=str(n + 1), serial=t * serial, parallel=t * (1 - serial), after=AFTER[n])
+        for n, t in enumerate(TIMES)
+    )
     return Graph(tuple(operations), tuple(Buffer(1, users, users == (4,)) for users in USERS))
 
 
@@ -130,7 +133,7 @@ def graphs(draw: st.DrawFn, most: int = 7) -> Graph:
     for n in range(count):
         after = draw(st.sets(st.integers(0, n - 1), max_size=3)) if n else ()
         serial, parallel = draw(st.integers(0, 4)), 6 * draw(st.integers(0, 9))  # whole on one to three threads
-        operations.append(Operation("", serial, parallel, tuple(sorted(after))))
+        operations.append(Operation(name="", serial=serial, parallel=parallel, after=tuple(sorted(after))))
     users = st.sets(st.integers(0, count - 1), min_size=1, max_size=3).map(lambda chosen: tuple(sorted(chosen)))
     buffers = draw(st.lists(st.builds(Buffer, st.integers(1, 5), users, st.booleans()), max_size=5))
     return Graph(tuple(operations), tuple(buffers))

@@ -110,18 +110,32 @@ def _over_steps(
                 series.append(line(f"{run.name}, mean", means(part), colour, label))
         told = tuple(f"{run.name}, from step {step:.0f} on: the {label} is {y}" for step, y in breaks[:BREAKS])
         marks = tuple(range(len(told)))
-        series += [Series(run.name, tuple(breaks[:BREAKS]), colour, 0, False, told, marks)] if breaks else []
+        series += (
+            [
+                Series(
+                    label=run.name,
+                    points=tuple(breaks[:BREAKS]),
+                    colour=colour,
+                    shape=0,
+                    line=False,
+                    told=told,
+                    marks=marks,
+                )
+            ]
+            if breaks
+            else []
+        )
     # Lines of means are in front of all single values.
     series.sort(key=lambda one: not one.faint)
     low, high = min(shown, default=0.0), max(shown, default=0.0)
     y = decades(label, shown) if spread and 0 < low < high / SPREAD else linear(label, shown, parts=6)
-    return Chart(slug(name), label, x, y, tuple(series), bands=bands(runs))
+    return Chart(name=slug(name), title=label, x=x, y=y, series=tuple(series), bands=bands(runs))
 
 
 def line(name: str, points: Sequence[Point], colour: str, label: str, *, faint: bool = False) -> Series:
     """Return a line through points; few of them have texts."""
     told = tuple(f"{name}, step {x:,.0f}: {label} {y:.6g}" for x, y in points) if len(points) <= BREAKS else ("",)
-    return Series(name, tuple(points), colour, 0, True, told, faint=faint)
+    return Series(label=name, points=tuple(points), colour=colour, shape=0, line=True, told=told, faint=faint)
 
 
 def bands(runs: Sequence[Run]) -> tuple[Band, ...]:

@@ -92,12 +92,14 @@ def _swamping(
         points = tuple((float(k), 100 * share) for k, share in enumerate(curve) if share is not None)
         if points:
             place = (epoch - first) / max(1, last - first)
-            series.append(Series(f"epoch {epoch}", points, f"q{place:.3f}", 0, True, ("",)))
+            series.append(
+                Series(label=f"epoch {epoch}", points=points, colour=f"q{place:.3f}", shape=0, line=True, told=("",))
+            )
             bits |= {accumulator_bits(row.fma) for row in _rows(its, layer, role) if row.swamping is not None}
     if not series:
         return None
     rules = tuple(Rule("x", k, f"k = {k}") for k in sorted(bits)[:3])
-    return Chart(slug(name), run.name, x, y, tuple(series), rules)
+    return Chart(name=slug(name), title=run.name, x=x, y=y, series=tuple(series), rules=rules)
 
 
 def _rows(found: Statistics, layer: str | None, role: str | None) -> Iterable[LayerStatistics]:
@@ -150,7 +152,7 @@ def _percent(
         return None
     top = max(y for one in series for _, y in one.points)
     percent = linear("elements (%)", [0.0, top or 1.0], margin=0.0, parts=6)
-    return Chart(slug(name), title, steps(runs), percent, tuple(series))
+    return Chart(name=slug(name), title=title, x=steps(runs), y=percent, series=tuple(series))
 
 
 def peaks(run: Run, count: str) -> list[tuple[str, str, float, int, int]]:
@@ -186,8 +188,16 @@ def ranges(runs: Sequence[Run]) -> list[Chart]:
             continue
         near = [emin for emin in sorted(rules) if min(shown) - 24 < emin]
         y = linear("exponent", [*shown, *near], margin=0.06, parts=6)
-        found.append(Chart(f"exponents-{slug(kind)}", kind, steps(runs), y, tuple(series),
-                           tuple(Rule("y", emin, f"2^{emin}: smallest normal") for emin in near)))  # fmt: skip
+        found.append(
+            Chart(
+                name=f"exponents-{slug(kind)}",
+                title=kind,
+                x=steps(runs),
+                y=y,
+                series=tuple(series),
+                rules=tuple(Rule("y", emin, f"2^{emin}: smallest normal") for emin in near),
+            )
+        )
     return found
 
 

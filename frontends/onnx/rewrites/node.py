@@ -27,7 +27,7 @@ class UnknownRankError(RefusedError):
     """A node reads a value of unknown rank, which may be because another node is refused."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Node:
     """A node to be rewritten.
 

@@ -53,7 +53,7 @@ def broadcast(graph: onnx.GraphProto, constants: dict[str, Array], opset: int, k
     nodes: list[onnx.NodeProto] = []
     changed = False
     for proto in graph.node:
-        node = Node(proto, types, constants, opset, taken, True)
+        node = Node(proto=proto, types=types, constants=constants, opset=opset, taken=taken, last=True)
         if proto.domain in ("", "ai.onnx") and len(proto.input) > 1 and kinds.get(origin(proto)) not in _OF_ONE_SIZE:
             operands = _stretched(node) if proto.op_type in _CORE else _by_letters(node)
             if node.made:

@@ -24,7 +24,7 @@ from numc.passes.kernels.values.widths import run_time
 IntArray = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plane:
     """A plane of `sizes`, zeros but for a part of `inner` elements from `low` on; `strides`: of these in the source.
 

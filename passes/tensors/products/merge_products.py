@@ -15,7 +15,7 @@ from numc.passes import linalg
 from numc.passes.dialect import fma_of
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Slice:
     """A contraction whose operand `number` is the part of `source` from `start` on along `dim`; the result's is `out`.
 
@@ -78,7 +78,16 @@ def _find(generic: ir.Operation) -> _Slice | None:
             flow = tuple(tuple(_origin(v, body) for v in op.operands) for op in body.operations)
             shape = str(generic.results[0].type)
             key = (generic.block, other, source, number, dim, size, *maps, *kinds, fill, steps, flow, shape)
-            return _Slice(generic, number, source, dim, outs.index(place.position), start, size, key)
+            return _Slice(
+                generic=generic,
+                number=number,
+                source=source,
+                dim=dim,
+                out=outs.index(place.position),
+                start=start,
+                size=size,
+                key=key,
+            )
     return None
 
 

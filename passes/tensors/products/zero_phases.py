@@ -22,7 +22,7 @@ from numc.passes.dialect import contracted
 _MOST_PHASES = 32
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Insertion:
     """A tensor, `whole`, that is +0 but for the elements of `source`: they begin at `offsets`, `strides` apart.
 
@@ -116,7 +116,7 @@ class Axis:
         return Taps(met[0], step, len(met), places[met[0]] // self.stride, self.dilation * step // self.stride)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Spread:
     """A contraction by phases: the number of its spread operand, the insertion, the axes, the operator.
 
@@ -152,7 +152,7 @@ def find(generic: ir.Operation) -> Spread | None:
         axes = _axes(generic, number, insertion)
         if axes is not None and math.prod(axis.stride for axis in axes) <= _MOST_PHASES and _shares(generic, number):
             limit = float(fma.singles[found.numbers.index(1 - number)].least_range.max_finite)
-            return Spread(generic, number, insertion, axes, fma, limit)
+            return Spread(generic=generic, number=number, insertion=insertion, axes=axes, fma=fma, limit=limit)
     return None
 
 
@@ -203,7 +203,14 @@ def _padded(op: ir.Operation) -> Insertion | None:
     room = fill.operands[len(fill.operands) - 1]
     if isinstance(room.owner, ir.Block) or room.owner.name != "tensor.empty":
         return None
-    return Insertion(source, op.results[0], offsets, strides, tuple(dynamic), tuple(room.owner.operands))
+    return Insertion(
+        source=source,
+        whole=op.results[0],
+        offsets=offsets,
+        strides=strides,
+        source_sizes=tuple(dynamic),
+        sizes=tuple(room.owner.operands),
+    )
 
 
 def _widened(op: ir.Operation) -> Insertion | None:
@@ -247,7 +254,7 @@ def _widened(op: ir.Operation) -> Insertion | None:
     if ends[dim] <= (before[dim] - 1) * stride:
         return None  # an element is cut off
     strides = tuple(stride if d == dim else 1 for d in range(len(before)))
-    return Insertion(source, whole, (0,) * len(before), strides)
+    return Insertion(source=source, whole=whole, offsets=(0,) * len(before), strides=strides)
 
 
 def _numbers(op: ir.Operation, name: str) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ What it proposes depends on nothing but the problem and the outcomes, so that no
 """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Problem:
     """What a sampler knows. price: the cost of a candidate, which needs no evaluation. tolerance: see Outcome.
 

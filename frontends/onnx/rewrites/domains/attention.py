@@ -16,7 +16,7 @@ from numc.frontends.onnx.rewrites.node import Node, RefusedError
 _LOWEST = float(np.finfo(np.float32).min)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Sizes:
     """Sizes of an attention.
 
@@ -107,7 +107,15 @@ def multi_head_attention(node: Node) -> None:
     depth = _fixed(node, query, 2) // count
     width = _fixed(node, value, 3) if as_heads else _fixed(node, value, 2) // count
     old = node.size(past_key, 2) if past_key else 0
-    sizes = _Sizes(node.size(query, 0), count, 1, length, _sum(node, old, new), depth, width)
+    sizes = _Sizes(
+        batch=node.size(query, 0),
+        shared=count,
+        groups=1,
+        length=length,
+        steps=_sum(node, old, new),
+        depth=depth,
+        width=width,
+    )
     if bias:
         ends = np.cumsum([0, count * depth, count * depth, count * width])
         parts = [node.cut(bias, 0, int(ends[n]), int(ends[n + 1])) for n in range(3)]
@@ -153,7 +161,9 @@ def attention(node: Node) -> None:
     length, batch = node.size(source, 1), node.size(source, 0)
     old = node.size(past, 3) if past else 0
     depth, width = parts[0] // count, parts[2] // count
-    sizes = _Sizes(batch, count, 1, length, _sum(node, old, length), depth, width)
+    sizes = _Sizes(
+        batch=batch, shared=count, groups=1, length=length, steps=_sum(node, old, length), depth=depth, width=width
+    )
     product = node.op("MatMul", source, weight)
     if bias:
         product = node.op("Add", product, bias)
@@ -280,7 +290,9 @@ def group_query_attention(node: Node) -> None:
     places = op("Add", start, node.steps(length))  # [batch, length]
     old = node.size(past_key, 2) if past_key else 0
     steps: int | str = length if old == 0 else op("Max", node.list_of([old]), whole)
-    sizes = _Sizes(batch, shared, count // shared, length, steps, depth, depth)
+    sizes = _Sizes(
+        batch=batch, shared=shared, groups=count // shared, length=length, steps=steps, depth=depth, width=depth
+    )
     query = _heads(node, query, sizes, length, count, depth)
     key, value = (_heads(node, one, sizes, length, shared, depth) for one in (key, value))
     if node.attribute("do_rotary", 0):
