@@ -24,7 +24,7 @@ from numc.passes import facts
 from numc.passes.explicit.fmas import fmas_of
 from numc.passes.explicit.width_slots import slots_of
 from numc.passes.llvm.packed_entry import ENTRY
-from numc.passes.plan.emit_kernels import contractions_of
+from numc.passes.plan.contraction_rows import contractions_of
 from numc.passes.plan.functions import kernels_of
 from numc.passes.tensors.narrow.narrow_operands import ACTIVATIONS
 from numc.passes.vector.mark_parts import buffers_of, parts_of

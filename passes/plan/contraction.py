@@ -63,7 +63,7 @@ class Operand:
         return Operand(self.value, tuple(places))
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Found:
     """One contraction with everything that its call needs.
 
@@ -115,8 +115,17 @@ def find(generic: ir.Operation) -> Found | None:
     a, b, c = (
         Operand(generic.operands[n], places_of(maps[n]), to) for n, to in zip(match.numbers, conversions, strict=True)
     )
+    rows, lanes = (b, a) if swap else (a, b)
     return Found(
-        generic, match.fma, number_of(match.step), slots_of(match.step), swap, groups, *((b, a) if swap else (a, b)), c
+        generic=generic,
+        fma=match.fma,
+        number=number_of(match.step),
+        slots=slots_of(match.step),
+        swap=swap,
+        shape=groups,
+        rows=rows,
+        lanes=lanes,
+        out=c,
     )
 
 
@@ -190,7 +199,7 @@ def static_sizes(operand: Operand, kind: ir.MemRefType) -> dict[int, int]:
     }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Contraction:
     """What a contraction is: the attribute ``numc.contraction``.
 
@@ -216,5 +225,16 @@ def described(found: Found, id_: int, layer: str, role: str, *, phases: bool) ->
     """The description of a contraction that was found in the IR."""
     shape, sizes = found.shape, found.sizes
     every = tuple(sizes.get(d, -1) for d in range(len(shape.order)))
-    groups = tuple(shape.batch), tuple(shape.rows), tuple(shape.lanes), tuple(shape.k)
-    return Contraction(id_, layer, str(found.fma), role, found.swap, *groups, every, phases)
+    return Contraction(
+        id=id_,
+        layer=layer,
+        operator=str(found.fma),
+        role=role,
+        swap=found.swap,
+        batch=tuple(shape.batch),
+        rows=tuple(shape.rows),
+        lanes=tuple(shape.lanes),
+        k=tuple(shape.k),
+        sizes=every,
+        phases=phases,
+    )

@@ -6,67 +6,43 @@ packs at compile time become arguments of @main of their own, and those that not
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from torch_mlir import ir
 
-from numc.passes import facts, linalg
+from numc.passes import facts
 from numc.passes.buffers.dependences import NUMBER, PACKS, SEEN
-from numc.passes.buffers.loop_nest import element, in_memory
-from numc.passes.buffers.views import VIEWS, root
+from numc.passes.buffers.views import root
 from numc.passes.kernels.backend import CodeGenerator, Target
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.convert_packed import convert_packed_text
-from numc.passes.kernels.packing.layout import Layout, stored_layout
 from numc.passes.kernels.ssa import Value
-from numc.passes.kernels.tasks.interface import SELF, Stream, Task
-from numc.passes.kernels.tasks.plane import Plane
+from numc.passes.kernels.tasks.interface import SELF, Task
 from numc.passes.plan import records
 from numc.passes.plan.adjacency import with_adjacency
-from numc.passes.plan.contraction import Found, Operand, places_of, size_of
+from numc.passes.plan.contraction import Operand, size_of
+from numc.passes.plan.contraction_rows import CONTRACTIONS, ContractionRow, row_of
 from numc.passes.plan.descriptor import WATCHED, call_text, numbers_of, pack_text
 from numc.passes.plan.functions import Functions
-from numc.passes.plan.fusion import Elementwise, epilogue_of, prologue_of
 from numc.passes.plan.padding import Padded
-from numc.passes.plan.plan import BUILT, ONCE, PLAN, REGISTERS, TRANSPOSED_TILES, UNPACKED_ROW
-from numc.passes.plan.region import Region, regions_of
-from numc.passes.plan.tiling import is_same_in_runs
-from numc.passes.plan.weights import EMPTY, PackedWeights, Packing, packing_of, read_only_arguments, weights_of
+from numc.passes.plan.plan import BUILT, ONCE, PLAN
+from numc.passes.plan.region import Region, operands_of, regions_of, task_of
+from numc.passes.plan.weights import (
+    PackedWeights,
+    Packing,
+    empty_unused,
+    packing_of,
+    read_only_arguments,
+    weights_of,
+)
 from numc.passes.vector.lower_numc import stream, width
 from numc.support.errors import NumcError
 from numc.support.progress import tell
 
-CONTRACTIONS = "numc.contractions"
 FMAS = "numc.fmas"
 """On a call of a contraction: its multiply-adds, if its sizes are known."""
-
-_SPLATS = 62
-"""How many streams a descriptor has bits for."""
-
-
-@dataclass(frozen=True)
-class ContractionRow:
-    """What the runtime's observers need to know about one kernel call: its number, operator, name and orientation.
-
-    passes: how many times FAST's fMAC goes over a group. packed: the operand (``rows``, ``lanes`` or none) that lies
-    packed in the program, and its layout. plane: how the operand of the lanes is padded, if it is not in memory.
-    counts: how many additions of a multiply-add it can count. phases: whether it is computed by phases where nobody
-    watches (skip_zeros.py). narrow: the operands that lie in memory in the bytes of their format.
-    """
-
-    id: int
-    fma: str
-    passes: int
-    name: str
-    swap: bool
-    packed: str
-    layout: Layout | None
-    plane: Plane | None
-    counts: int = 0
-    phases: bool = False
-    narrow: tuple[str, ...] = ()
 
 
 def emit_kernels(module: ir.Operation, target: Target) -> None:
@@ -81,12 +57,6 @@ def emit_kernels(module: ir.Operation, target: Target) -> None:
             tell("kernel of", region.contraction.layer, number, len(regions))
             emitter.emit(region)
         emitter.finish()
-
-
-def contractions_of(module: ir.Operation) -> list[ContractionRow]:
-    """The contractions of a module whose kernels were emitted, by their numbers."""
-    where = CONTRACTIONS
-    return [records.of_data(ContractionRow, row, where) for row in facts.get(module, CONTRACTIONS, [])]
 
 
 class _Emitter:
@@ -119,7 +89,7 @@ class _Emitter:
         self._define_kernel(region.kernel, location)
         once = self._packing_once(region)
         packing = packing or once
-        task = seen = _task(region, packing, operands)
+        task = seen = task_of(region, packing, operands)
         watched: tuple[str, Operand] | None = None
         if once is not None and region.kernel.converts("lanes"):
             seen = replace(task, packed="")
@@ -140,7 +110,7 @@ class _Emitter:
         if once is not None:
             self._last[operands[1].value] = call
         self._watches = self._watches or watched is not None
-        self._rows.append(_row(region, seen))
+        self._rows.append(row_of(region, seen))
         region.op.erase()
 
     def _packing(self, region: Region) -> Packing | None:
@@ -230,7 +200,7 @@ class _Emitter:
             with ir.InsertionPoint(last), last.location:
                 ir.Operation.create("memref.dealloc", operands=[memory]).move_after(last)
         self._packed.finish()
-        _empty_unused(self.module, self._weights)
+        empty_unused(self.module, self._weights)
         first = [_EXTERNALS, *self._code.shared_functions()] if self._kernels else []
         if self._watches:
             first.append(f"func.func private @{WATCHED}() -> i32")
@@ -239,70 +209,9 @@ class _Emitter:
         facts.put(self.module, CONTRACTIONS, records.data_of(tuple(rows)))
 
 
-def _task(region: Region, packing: Packing | None, operands: list[Operand]) -> Task:
-    """The task function of a region; operands: rows, lanes, streams of prologue and epilogue, output."""
-    plan, shape = region.plan, region.found.shape
-    along = set(shape.rows if plan.way == TRANSPOSED_TILES else shape.lanes)
-    (prologue, first), (epilogue, _) = prologue_of(region.first), epilogue_of(region.last)
-    streams = tuple(
-        Stream(
-            bool(o.dims() & along),
-            element(o.value.type),
-            splat=plan.way != TRANSPOSED_TILES and n < _SPLATS and is_same_in_runs(o, region.found),
-        )
-        for n, o in enumerate(operands[2:-1])
-    )
-    depth = size_of(region.found, region.found.shape.k)
-    return Task(
-        region.kernel,
-        "" if packing is None else packing.layout.side,
-        depth if plan.way == UNPACKED_ROW and depth is not None else 0,
-        plan.way == REGISTERS,
-        None if region.padding is None else region.padding.plane,
-        plan.way == TRANSPOSED_TILES,
-        prologue,
-        epilogue,
-        streams[: len(first)],
-        streams[len(first) :],
-        Stream(along=True, element=in_memory(element(operands[-1].value.type))),
-    )
-
-
 def _no_code(_: Code, values: Sequence[Value]) -> Value:
     """In the key of a task: the form of an edge stands for its code."""
     return values[0]
-
-
-def operands_of(region: Region) -> list[Operand]:
-    """Rows, lanes, the streams of prologue and epilogue, and the output, by the contraction's dimensions."""
-    found, first, last, padding = region.found, region.first, region.last, region.padding
-    units = {d for d, size in found.sizes.items() if size == 1}
-    edges = [_of_contraction(o, e, found).without(units) for e in (first, last) if e is not None for o in e.operands]
-    before = [found.out] if first is None else []
-    out = found.out if last is None else _of_contraction(last.output, last, found)
-    return [found.rows, found.lanes if padding is None else padding.operand(found), *before, *edges, out]
-
-
-def _of_contraction(operand: tuple[ir.Value, ir.AffineMap], edge: Elementwise, found: Found) -> Operand:
-    """An operand of a prologue or epilogue by the contraction's dimensions: both index the contraction's buffer."""
-    own = edge.output[1]
-    to = {}
-    for e, (coefficients, _) in zip(own.results, found.out.places, strict=True):
-        to[ir.AffineDimExpr(e).position] = next(iter(coefficients))
-    places = []
-    for coefficients, start in places_of(operand[1]):
-        moved: dict[int, int] = {}
-        for d, factor in coefficients.items():
-            moved[to[d]] = moved.get(to[d], 0) + factor
-        places.append((moved, start))
-    return Operand(operand[0], tuple(places))
-
-
-def _row(region: Region, task: Task) -> ContractionRow:
-    kernel, about, fma = region.kernel, region.contraction, region.found.fma
-    packed = stored_layout(kernel, task.packed) if task.packed else None
-    described = about.id, str(fma), fma.passes, about.layer, about.swap, task.packed, packed, task.plane
-    return ContractionRow(*described, kernel.counts, about.phases, kernel.narrow_in_memory)
 
 
 def _move_out(padding: Padded, region: ir.Operation) -> None:
@@ -310,28 +219,6 @@ def _move_out(padding: Padded, region: ir.Operation) -> None:
     for op in padding.ops[:-1]:
         op.move_before(region)
     padding.ops[-1].move_after(region)
-
-
-def _empty_unused(module: ir.Operation, weights: Mapping[ir.Value, int]) -> None:
-    """Make the weights empty arguments that are used in packed form only."""
-    empty = {}
-    for weight, number in weights.items():
-        _erase_dead_views(weight)
-        if linalg.uses(weight) == 0 and str(ir.MemRefType(weight.type).element_type) == "f32":
-            weight.set_type(ir.MemRefType.get([0], ir.F32Type.get()))
-            empty[number] = True
-    if empty:
-        linalg.retype(linalg.main(module))
-        facts.put_arguments(module, EMPTY, empty)
-
-
-def _erase_dead_views(value: ir.Value) -> None:
-    for use in list(value.uses):
-        user = use.owner.operation
-        if user.name in VIEWS:
-            _erase_dead_views(user.results[0])
-            if linalg.uses(user.results[0]) == 0:
-                user.erase()
 
 
 _EXTERNALS = """

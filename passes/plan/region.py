@@ -1,4 +1,4 @@
-"""The regions of a planned module, read back: what plan-kernels wrote, and perhaps a person has edited since."""
+"""The regions of a planned module, read back: what plan-kernels wrote, perhaps edited since, and the tasks they ask for."""
 
 from __future__ import annotations
 
@@ -7,17 +7,34 @@ from dataclasses import dataclass, fields
 from torch_mlir import ir
 
 from numc.passes import facts, linalg
+from numc.passes.buffers.loop_nest import element, in_memory
 from numc.passes.kernels.isa.instruction_set import InstructionSet
 from numc.passes.kernels.kernel import Kernel
+from numc.passes.kernels.tasks.interface import Stream, Task
 from numc.passes.plan import records
-from numc.passes.plan.contraction import Contraction, Found, described, exchanged, find, size_of
-from numc.passes.plan.fusion import Elementwise, consumer, producer, text_of
+from numc.passes.plan.contraction import Contraction, Found, Operand, described, exchanged, find, places_of, size_of
+from numc.passes.plan.fusion import Elementwise, consumer, epilogue_of, producer, prologue_of, text_of
 from numc.passes.plan.padding import Padded, padded
-from numc.passes.plan.plan import CALIBRATION, CONTRACTION, PADDED_PLANE, PLAN, TRANSPOSED_TILES, Plan, check
+from numc.passes.plan.plan import (
+    CALIBRATION,
+    CONTRACTION,
+    PADDED_PLANE,
+    PLAN,
+    REGISTERS,
+    TRANSPOSED_TILES,
+    UNPACKED_ROW,
+    Plan,
+    check,
+)
+from numc.passes.plan.tiling import is_same_in_runs
+from numc.passes.plan.weights import Packing
 from numc.support.errors import NumcError
 
+_SPLATS = 62
+"""How many streams a descriptor has bits for."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, kw_only=True)
 class Region:
     """One planned contraction: the operation, its attributes, and what is inside.
 
@@ -79,7 +96,18 @@ def read_region(op: ir.Operation, isa: InstructionSet) -> Region:
                 f"{where}{PLAN}.{name} = {text!r}: the region computes {text_of(edge)!r}: leave it as it was"
             )
     _account(op, [generic, *(e.op for e in (first, last) if e), *(() if inside is None else inside.ops)], where)
-    return Region(op, stated, plan, found, kernel, first, last, padding, outside, _calibrated(op, where))
+    return Region(
+        op=op,
+        contraction=stated,
+        plan=plan,
+        found=found,
+        kernel=kernel,
+        first=first,
+        last=last,
+        padding=padding,
+        outside=outside,
+        calibrated=_calibrated(op, where),
+    )
 
 
 def _found(op: ir.Operation, where: str) -> Found:
@@ -114,3 +142,57 @@ def _calibrated(op: ir.Operation, where: str) -> tuple[int, int] | None:
 
 
 _INFINITY = 0x7F800000
+
+
+def task_of(region: Region, packing: Packing | None, operands: list[Operand]) -> Task:
+    """The task function of a region; operands: rows, lanes, streams of prologue and epilogue, output."""
+    plan, shape = region.plan, region.found.shape
+    along = set(shape.rows if plan.way == TRANSPOSED_TILES else shape.lanes)
+    (prologue, first), (epilogue, _) = prologue_of(region.first), epilogue_of(region.last)
+    streams = tuple(
+        Stream(
+            bool(o.dims() & along),
+            element(o.value.type),
+            splat=plan.way != TRANSPOSED_TILES and n < _SPLATS and is_same_in_runs(o, region.found),
+        )
+        for n, o in enumerate(operands[2:-1])
+    )
+    depth = size_of(region.found, region.found.shape.k)
+    return Task(
+        kernel=region.kernel,
+        packed="" if packing is None else packing.layout.side,
+        unpacked_steps=depth if plan.way == UNPACKED_ROW and depth is not None else 0,
+        in_registers=plan.way == REGISTERS,
+        plane=None if region.padding is None else region.padding.plane,
+        transposed=plan.way == TRANSPOSED_TILES,
+        prologue=prologue,
+        epilogue=epilogue,
+        prologue_streams=streams[: len(first)],
+        epilogue_streams=streams[len(first) :],
+        output=Stream(along=True, element=in_memory(element(operands[-1].value.type))),
+    )
+
+
+def operands_of(region: Region) -> list[Operand]:
+    """Rows, lanes, the streams of prologue and epilogue, and the output, by the contraction's dimensions."""
+    found, first, last, padding = region.found, region.first, region.last, region.padding
+    units = {d for d, size in found.sizes.items() if size == 1}
+    edges = [_of_contraction(o, e, found).without(units) for e in (first, last) if e is not None for o in e.operands]
+    before = [found.out] if first is None else []
+    out = found.out if last is None else _of_contraction(last.output, last, found)
+    return [found.rows, found.lanes if padding is None else padding.operand(found), *before, *edges, out]
+
+
+def _of_contraction(operand: tuple[ir.Value, ir.AffineMap], edge: Elementwise, found: Found) -> Operand:
+    """An operand of a prologue or epilogue by the contraction's dimensions: both index the contraction's buffer."""
+    own = edge.output[1]
+    to = {}
+    for e, (coefficients, _) in zip(own.results, found.out.places, strict=True):
+        to[ir.AffineDimExpr(e).position] = next(iter(coefficients))
+    places = []
+    for coefficients, start in places_of(operand[1]):
+        moved: dict[int, int] = {}
+        for d, factor in coefficients.items():
+            moved[to[d]] = moved.get(to[d], 0) + factor
+        places.append((moved, start))
+    return Operand(operand[0], tuple(places))

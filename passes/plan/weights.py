@@ -6,7 +6,7 @@ A packed weight is an argument of @main of its own; its attribute ``numc.packing
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +32,7 @@ WEIGHT, PACKING, EMPTY = "numc.weight", "numc.packing", "numc.empty"
 Directions = tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Packing:
     """How a weight, an argument of @main by its number, is packed.
 
@@ -137,7 +137,19 @@ def packing_of(weight: int, found: Found, kernel: Kernel, side: str) -> Packing 
     stored = str(kernel.conversion(side) if groups is None else groups)
     text = "" if groups is None else str(groups)
     before = "" if kernel.is_open(side) else operand.conversion
-    return Packing(weight, start, *places, to, before, text, origin, of_operand, stored)
+    return Packing(
+        weight=weight,
+        start=start,
+        batch=places[0],
+        across=places[1],
+        k=places[2],
+        layout=to,
+        conversion=before,
+        groups=text,
+        origin=origin,
+        operand=of_operand,
+        stored=stored,
+    )
 
 
 def packed_batch(found: Found, operand: Operand) -> list[int]:
@@ -208,3 +220,25 @@ class PackedWeights:
         if self._added:
             linalg.retype(linalg.main(self._module))
             facts.put_arguments(self._module, PACKING, self._added)
+
+
+def empty_unused(module: ir.Operation, weights: Mapping[ir.Value, int]) -> None:
+    """Make the weights empty arguments that are used in packed form only."""
+    empty = {}
+    for weight, number in weights.items():
+        _erase_dead_views(weight)
+        if linalg.uses(weight) == 0 and str(ir.MemRefType(weight.type).element_type) == "f32":
+            weight.set_type(ir.MemRefType.get([0], ir.F32Type.get()))
+            empty[number] = True
+    if empty:
+        linalg.retype(linalg.main(module))
+        facts.put_arguments(module, EMPTY, empty)
+
+
+def _erase_dead_views(value: ir.Value) -> None:
+    for use in list(value.uses):
+        user = use.owner.operation
+        if user.name in VIEWS:
+            _erase_dead_views(user.results[0])
+            if linalg.uses(user.results[0]) == 0:
+                user.erase()

@@ -20,9 +20,8 @@ from torch_mlir import ir
 
 from numc.passes import linalg
 from numc.passes.kernels.isa.instruction_set import InstructionSet
-from numc.passes.plan.emit_kernels import operands_of
 from numc.passes.plan.plan import AT_COMPILE_TIME, ONCE, PLAN
-from numc.passes.plan.region import Region, read_region
+from numc.passes.plan.region import Region, operands_of, read_region
 from numc.passes.rows.buffer_rows import base, bytes_of
 from numc.passes.rows.chain import FREE, Chain, Stretch
 from numc.passes.rows.loop_chains import chains_of_loops

@@ -20,7 +20,7 @@ MOST_THREADS = 4096
 
 
 @in_default_environment
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Schedule:
     """Operations side by side on shares of the threads, as a simulation has them.
 
@@ -152,17 +152,17 @@ def schedule(graph: Graph, threads: int, memory: int | None = None) -> Schedule:
     streams = _streams(pairs, found)
     of = {number: stream for stream, members in enumerate(streams) for number in members}
     return Schedule(
-        graph,
-        threads,
-        memory,
-        tuple(found[0]),
-        tuple(found[1]),
-        streams,
-        sum(of[one] != of[number] for number, before in enumerate(after) for one in before),
-        sum(weights[producer] for producer in pairs),
-        max(sequence[1], default=0.0),
-        _peak(graph, found),
-        _peak(graph, sequence),
+        graph=graph,
+        threads=threads,
+        memory=memory,
+        begins=tuple(found[0]),
+        ends=tuple(found[1]),
+        streams=streams,
+        waits=sum(of[one] != of[number] for number, before in enumerate(after) for one in before),
+        weight=sum(weights[producer] for producer in pairs),
+        sequence=max(sequence[1], default=0.0),
+        peak=_peak(graph, found),
+        sequence_peak=_peak(graph, sequence),
     )
 
 

@@ -15,7 +15,7 @@ from numc.numerics.policy.table import COLUMNS
 from numc.passes.explicit.fmas import FmaRow
 from numc.passes.kernels.packing.layout import Layout
 from numc.passes.kernels.tasks.plane import Plane
-from numc.passes.plan.emit_kernels import ContractionRow
+from numc.passes.plan.contraction_rows import ContractionRow
 from numc.passes.vector.mark_parts import Part
 from numc.runtime import load, read_program, write_program
 from numc.runtime.manifest import SCHEMA, decode_manifest
@@ -25,7 +25,9 @@ LAYOUT = dict(dataclasses.asdict(Layout("rows", 8, 4, 1, 256)))
 PLANE = dict(
     dataclasses.asdict(Plane(sizes=(3, 3), inner=(1, 1), low=(1, 1), strides=(1, 1), lanes=((1, 1),), taps=(0,)))
 )
-ROW = dataclasses.asdict(ContractionRow(0, "mp", 1, "conv", False, "rows", None, None))
+ROW = dataclasses.asdict(
+    ContractionRow(id=0, fma="mp", passes=1, name="conv", swap=False, packed="rows", layout=None, plane=None)
+)
 CONTRACTION = json.loads(json.dumps(ROW | {"layout": LAYOUT, "plane": PLANE}))
 TEXTS = ("layer", "kind", "role", "shape", "ops", "rule")
 LAYER = dict.fromkeys(COLUMNS, None) | dict.fromkeys(TEXTS, "") | {"swapped": False}

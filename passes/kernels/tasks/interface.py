@@ -37,7 +37,7 @@ class Stream:
     splat: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Task:
     """What tells one task function from another.
 

@@ -17,7 +17,7 @@ from numc.passes.dialect import draws, fma_of
 _DYNAMIC = ir.ShapedType.get_dynamic_stride_or_offset()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Product:
     """A contraction in `loop` whose operand `number` is a slice of one along dimension `dim` of a tensor from outside.
 
@@ -63,7 +63,9 @@ def _find(loop: ir.Operation, generic: ir.Operation) -> _Product | None:
             continue
         dim = _dimension(loop, cut)
         if dim is not None and _drops(cut, reshape, dim):
-            return _Product(loop, generic, number, cut, reshape, dim, other, fill)
+            return _Product(
+                loop=loop, generic=generic, number=number, slice=cut, reshape=reshape, dim=dim, other=other, fill=fill
+            )
     return None
 
 

@@ -69,7 +69,7 @@ class Taps:
     stride: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Axis:
     """A spread dimension: those of the operand (`place` after its view), the output and the kernel (None: one tap).
 
@@ -294,10 +294,21 @@ def _axes(generic: ir.Operation, number: int, insertion: Insertion) -> tuple[Axi
             return None
         axes.append(
             Axis(
-                dim, place, o, k, out_dim, kernel_dim, 0 if k is None else coefficients[k], start,
-                whole.get_dim_size(dim), insertion.offsets[dim], insertion.strides[dim], of_o, of_k,
+                dim=dim,
+                place=place,
+                o=o,
+                k=k,
+                out_dim=out_dim,
+                kernel_dim=kernel_dim,
+                dilation=0 if k is None else coefficients[k],
+                start=start,
+                size=whole.get_dim_size(dim),
+                offset=insertion.offsets[dim],
+                stride=insertion.strides[dim],
+                outputs=of_o,
+                taps=of_k,
             )
-        )  # fmt: skip
+        )
     return tuple(axes) or None
 
 
