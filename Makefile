@@ -29,6 +29,7 @@ lint: install-test
 	$(RUN)/mypy src/numc
 	PYTHONPATH=src $(RUN)/lint-imports --no-cache
 	$(RUN)/python tools/house.py
+	$(RUN)/python tools/ratchet.py
 
 # The default tier: all that can break a bit, 6 minutes on two cores.
 test: lint

@@ -114,7 +114,7 @@ def run(sections: Sequence[str], quick: bool, output: Path) -> None:
 @main.command(name="render")
 @click.argument("results", type=click.Path(path_type=Path, exists=True), default=RESULTS)
 def render_command(results: Path) -> None:
-    """Write the marked blocks of docs/performance.md, docs/performance-details.md and docs/memory.md, and the plots, from RESULTS."""
+    """Write the marked blocks of the pages of performance and of memory, and the plots, from RESULTS."""
     from benchmarks.report.plots import draw
 
     content = json.loads(results.read_text())

@@ -1,0 +1,119 @@
+"""Counts of what there should be less of: ``python tools/ratchet.py`` fails where one has risen above ratchet.toml.
+
+``--lower`` writes the counts of today, where they are lower.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parents[1]
+MOST = ROOT / "tools" / "ratchet.toml"
+ROOMS = sorted(link.name for link in (ROOT / "src" / "numc").iterdir() if link.is_symlink())
+_NAMES = ("found", "given", "kind", "one", "place")
+_WORDS = ("want", "allowed", "one of", "choose", "write", "expected")
+_POSITIONAL, _PARAMETERS = 6, 12
+
+
+def main(arguments: list[str]) -> int:
+    """Compare the counts with the largest that are allowed. Returns the exit status."""
+    most = tomllib.loads(MOST.read_text(encoding="utf-8"))
+    counts = counted()
+    if arguments == ["--lower"]:
+        most = {name: min(count, most.get(name, count)) for name, count in counts.items()}
+        MOST.write_text("".join(f'"{name}" = {count}\n' for name, count in most.items()), encoding="utf-8")
+        return 0
+    risen = {name: count for name, count in counts.items() if count > most.get(name, 0)}
+    for name, count in risen.items():
+        print(f"{name}: {count}, allowed are {most.get(name, 0)} (tools/ratchet.toml): find another way to say it")
+    return int(bool(risen))
+
+
+def counted() -> dict[str, int]:
+    """Every count, by what it counts."""
+    functions = [node for tree in _trees().values() for node in ast.walk(tree) if isinstance(node, _FUNCTIONS)]
+    names = Counter(file.stem for file in _trees() if file.stem != "__init__")
+    return {
+        "Any in passes": sum(
+            isinstance(node, ast.Name) and node.id == "Any"
+            for file, tree in _trees().items()
+            if file.is_relative_to(ROOT / "passes")
+            for node in ast.walk(tree)
+        ),
+        "calls with six or more positional arguments": sum(
+            isinstance(node, ast.Call) and len(node.args) >= _POSITIONAL and not _listed(node)
+            for tree in _trees().values()
+            for node in ast.walk(tree)
+        ),
+        "signatures above 12 parameters": sum(_parameters(node) > _PARAMETERS for node in functions),
+        "functions above 60 lines": sum((node.end_lineno or 0) - node.lineno >= 60 for node in functions),
+        "docstrings that begin with What, How or The same": sum(
+            (ast.get_docstring(node) or "").startswith(("What ", "How ", "The same")) for node in _documented()
+        ),
+        "functions with a local name that says nothing": sum(_vague(node) for node in functions),
+        "module names that occur twice": sum(count > 1 for count in names.values()),
+        "files with the bits of infinity": sum(
+            bool(re.search(r"0x7f800000", file.read_text(encoding="utf-8"), re.IGNORECASE)) for file in _trees()
+        ),
+        **{f"errors with '{word}'": sum(word in text for text in _messages()) for word in _WORDS},
+    }
+
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@cache
+def _trees() -> dict[Path, ast.Module]:
+    return {
+        file: ast.parse(file.read_text(encoding="utf-8"))
+        for room in ROOMS
+        for file in sorted((ROOT / room).rglob("*.py"))
+    }
+
+
+def _documented() -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
+    for tree in _trees().values():
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.Module, ast.ClassDef, *_FUNCTIONS)):
+                yield node
+
+
+def _listed(call: ast.Call) -> bool:
+    """Whether the arguments are a list, as of a path or of what is printed, and not fields."""
+    name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    return name in ("print", "max", "min", "zip", "Path", "joinpath", "chain", "Table") or any(
+        isinstance(argument, ast.Starred) for argument in call.args
+    )
+
+
+def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    given = function.args
+    return len(given.posonlyargs) + len(given.args) + len(given.kwonlyargs)
+
+
+def _vague(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    stored = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return not stored.isdisjoint(_NAMES)
+
+
+def _messages() -> Iterator[str]:
+    """The fixed parts of the messages of errors of users."""
+    for tree in _trees().values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("NumcError", "ParseError"):
+                yield "".join(str(part.value) for part in ast.walk(node) if isinstance(part, ast.Constant))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
