@@ -1,15 +1,15 @@
-"""OCP Microscaling (MX) v1.0: a block shares a power of two (E8M0), elements are small floats or integers."""
+"""Microscaling (OCP MX v1.0): a block shares a power of two (E8M0), elements are small floats or integers."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from numc.numerics.exact.value import POINT, Value
-from numc.numerics.formats import floor_log2
+from numc.numerics.formats import KINDS, Record, floor_log2
 from numc.numerics.formats.kind import Kind
 from numc.numerics.groups import GroupConversion, GroupFormat, Noisy
 from numc.numerics.kinds.exact_groups import (
@@ -21,6 +21,8 @@ from numc.numerics.kinds.exact_groups import (
     times_power,
     units,
 )
+from numc.support.arguments import whole_number
+from numc.support.errors import NumcError, quoted
 
 if TYPE_CHECKING:
     from numc.numerics.codes import Bits
@@ -29,14 +31,19 @@ if TYPE_CHECKING:
 SCALE_BITS = 8  # E8M0: 2^(code - 127), all ones is NaN
 SCALE_BIAS = 127
 _NAN = (1 << SCALE_BITS) - 1
+OCP_GROUP = 32
+RULES = ("floor", "ceil")
+MOST_BITS, MOST_EXPONENT_BITS = 8, 5  # of an element
 
 
 @dataclass(frozen=True)
 class Mx(GroupFormat):
-    """Blocks of 32 elements with one scale.
+    """Blocks of elements with one scale; MX v1.0 has blocks of 32.
 
     exponent_bits: of an element; 0 is a two's complement integer of 2^-significand_bits (INT8).
-    largest: the largest finite element, which says how many of the highest codes are no numbers.
+    largest: the largest finite element, which says how many of the highest codes are no numbers. rule: "floor" scales
+    by the exponent of the largest magnitude, "ceil" so that this magnitude is not beyond the largest element. element:
+    the text of the element, for other blocks and rules. Raises NumcError for blocks of no values and for other rules.
     """
 
     sums_exactly: ClassVar[bool] = False
@@ -44,15 +51,21 @@ class Mx(GroupFormat):
     exponent_bits: int
     significand_bits: int
     largest: Fraction
+    group: int = OCP_GROUP
+    rule: str = "floor"
+    element: str = field(default="", compare=False)
 
-    @property
-    def group(self) -> int:
-        """The block size, the same for all of MX v1.0."""
-        return 32
+    def __post_init__(self) -> None:
+        if self.group < 1:
+            raise NumcError(f"format '{self.name}': groups of {self.group} values, allowed are 1 or more")
+        if self.rule not in RULES:
+            raise NumcError(f"format '{self.name}': rule {quoted(self.rule)}, allowed are {' and '.join(RULES)}")
 
     @property
     def name(self) -> str:
         """The text that parses back to the format."""
+        if self.element and not (self.rule == "floor" and self.group == OCP_GROUP and self in OCP.values()):
+            return f"mx({self.element},{self.group}{'' if self.rule == 'floor' else f',{self.rule}'})"
         if not self.exponent_bits:
             return f"mxint{self.element_bits}"
         return f"mxfp{self.element_bits}_e{self.exponent_bits}m{self.significand_bits}"
@@ -93,8 +106,11 @@ class Mx(GroupFormat):
         return self.element_bits
 
     def has_codes(self, rounding: str) -> bool:
-        """Any rounding leaves elements as they are, and the largest one of a block keeps its exponent."""
-        return True
+        """Any rounding leaves elements as they are, and the largest one of a block keeps its exponent.
+
+        By the other rule the scale of what has been rounded can be smaller.
+        """
+        return self.rule == "floor"
 
     def group_bits(self, size: int) -> int:
         """The scale, then the elements."""
@@ -106,7 +122,10 @@ class Mx(GroupFormat):
         if not is_finite(values):
             return [math.nan] * len(values)
         own = exponent(values)
-        scale = max((self.emax if own is None else own) - self.emax, -SCALE_BIAS)  # zeros: any scale will do
+        scale = (self.emax if own is None else own) - self.emax  # zeros: any scale will do
+        if self.rule == "ceil" and max(map(magnitude, values)) > self.largest * Fraction(2) ** (scale + POINT):
+            scale += 1
+        scale = max(scale, -SCALE_BIAS)
         return [self._element(value, to, scale, noise) for value, noise in group]
 
     def _element(self, value: Value, to: GroupConversion, scale: int, noise: int) -> Value:
@@ -126,7 +145,10 @@ class Mx(GroupFormat):
 
         largest = arrays.largest_magnitudes(values)
         is_nan = ~np.isfinite(largest)
-        scale = np.maximum(arrays.exponents(largest) - self.emax, -SCALE_BIAS)
+        scale = np.maximum(arrays.exponents(largest), -2 * SCALE_BIAS) - self.emax
+        if self.rule == "ceil":
+            scale += largest > float(self.largest) * arrays.power(scale)
+        scale = np.maximum(scale, -SCALE_BIAS)
         scaled = arrays.scaled_down(values, scale, is_nan)
         return self._elements(scaled, to_integer), arrays.scales(scale, is_nan)
 
@@ -186,22 +208,46 @@ class Mx(GroupFormat):
         return "mx", self.exponent_bits, self.significand_bits
 
 
-def _read(name: str, sizes: Sequence[str] | None) -> None:
-    """MX v1.0 has names only."""
+OCP: Mapping[str, Mx] = {
+    "mxfp8": Mx(4, 3, Fraction(448)),
+    "mxfp8_e4m3": Mx(4, 3, Fraction(448)),
+    "mxfp8_e5m2": Mx(5, 2, Fraction(57344)),
+    "mxfp6": Mx(2, 3, Fraction(15, 2)),
+    "mxfp6_e3m2": Mx(3, 2, Fraction(28)),
+    "mxfp6_e2m3": Mx(2, 3, Fraction(15, 2)),
+    "mxfp4": Mx(2, 1, Fraction(6)),
+    "mxfp4_e2m1": Mx(2, 1, Fraction(6)),
+    "mxint8": Mx(0, 6, Fraction(127, 64)),
+}
+_SYNTAX = "mx(element,g), or mx(element,g,ceil)"
+
+
+def _read(name: str, sizes: Sequence[str] | None) -> Mx | None:
+    if name != "mx" or sizes is None:
+        return None
+    if len(sizes) not in (2, 3) or not sizes[1].isdecimal():
+        raise NumcError(f"format 'mx(...)': write {_SYNTAX}: a format such as e2m1fn, the size of a group, a rule")
+    fmt = next((fmt for kind in KINDS if (fmt := kind.formats.get(sizes[0]) or kind.read(sizes[0], None))), None)
+    if not isinstance(fmt, Record) or not _is_element(fmt):
+        raise NumcError(
+            f"format 'mx(...)': element {quoted(sizes[0])}, allowed are eXmY and eXmYfn of up to {MOST_BITS} bits, "
+            "2 to 5 of them exponent, 1 or more significand"
+        )
+    group = whole_number(sizes[1], "format 'mx(...)'")
+    rule = sizes[2] if len(sizes) > 2 else "floor"
+    return Mx(fmt.exponent_bits, fmt.significand_bits, fmt.max_finite, group, rule, fmt.name)
+
+
+def _is_element(fmt: Record) -> bool:
+    small = fmt.bits <= MOST_BITS and fmt.exponent_bits <= MOST_EXPONENT_BITS and fmt.significand_bits > 0
+    return small and fmt.is_usual and fmt.is_gradual
 
 
 KIND = Kind(
     name="mx",
-    formats={
-        "mxfp8": Mx(4, 3, Fraction(448)),
-        "mxfp8_e4m3": Mx(4, 3, Fraction(448)),
-        "mxfp8_e5m2": Mx(5, 2, Fraction(57344)),
-        "mxfp6": Mx(2, 3, Fraction(15, 2)),
-        "mxfp6_e3m2": Mx(3, 2, Fraction(28)),
-        "mxfp6_e2m3": Mx(2, 3, Fraction(15, 2)),
-        "mxfp4": Mx(2, 1, Fraction(6)),
-        "mxfp4_e2m1": Mx(2, 1, Fraction(6)),
-        "mxint8": Mx(0, 6, Fraction(127, 64)),
-    },
+    formats=OCP,
     read=_read,
+    syntax="mx(element,g)",
+    call="mx",
+    example="mx(e2m1fn,16)",
 )

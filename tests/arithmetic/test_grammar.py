@@ -211,7 +211,11 @@ _CHUNK = "write a whole number from 1 to 2147483647"
         ("e9m3", "format 'e9m3': 9 exponent bits, allowed are 2 to 8"),
         ("2/5/2/d", "format '2/5/2/d': write 1/X/Y/d (with subnormals) or 1/X/Y/n (without)"),
         ("1/5/2/s", "format '1/5/2/s': write 1/X/Y/d (with subnormals) or 1/X/Y/n (without)"),
-        ("bf17(3)", "unknown format 'bf17(...)': allowed is a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d or bfp(g,e,m)"),
+        (
+            "bf17(3)",
+            "unknown format 'bf17(...)': allowed is a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d or bfp(g,e,m) or "
+            "mx(element,g)",
+        ),
         ("bf16:rtz:rna", "'bf16': ':rna' after ':rtz', keep one of them"),
         ("e4m3fn:nan:nan", "'e4m3fn': ':nan' after ':nan', keep one of them"),
         (
@@ -224,7 +228,7 @@ _CHUNK = "write a whole number from 1 to 2147483647"
             "unknown format 'BF16' (did you mean 'bf16' or 'bf16x3'?): "
             f"allowed are {', '.join(FORMATS)}, eXmY, eXmYn, eXmYfn, eXmYbBfnuz, binaryKpP, "
             "float(X,Y,...), table(v,w,...), posit(n,es), fixed(i,f), ufixed(i,f); along an axis bfp(g,e,m), "
-            f"{', '.join(GROUP_FORMATS)}, intN",
+            f"mx(element,g), {', '.join(GROUP_FORMATS)}, intN",
         ),
         ("", "format '': cannot read it from its end, write a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d, then :rounding"),
         ("a b", "format 'a b': cannot read it from 'b', write a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d, then :rounding"),

@@ -78,7 +78,8 @@ def test_elements_of_mx(name: str, bits: int, largest: Fraction, emax: int, emin
 
 
 _CALL = "write bfp(g,e,m), three numbers: group, exponent and magnitude bits"
-_NAMES = f"allowed are {', '.join(FORMATS)}, {SYNTAX}; along an axis bfp(g,e,m), {', '.join(GROUP_FORMATS)}, intN"
+_NAMES = f"allowed are {', '.join(FORMATS)}, {SYNTAX}; along an axis bfp(g,e,m), mx(element,g), "
+_NAMES += f"{', '.join(GROUP_FORMATS)}, intN"
 
 
 @pytest.mark.parametrize(
@@ -196,4 +197,6 @@ def test_roundings_and_texts_without_groups() -> None:
     assert str(error.value) == "rounding 'up' of 'bfp(16,3,4)': allowed are rne, rtz, rna, rup, rdn, odd, srN"
     with pytest.raises(NumcError) as error:
         parse_group_conversion("bf16")
-    assert str(error.value).startswith("format 'bf16' has no groups: allowed are bfp(g,e,m), msfp12, lowbfp, ")
+    assert str(error.value).startswith(
+        "format 'bf16' has no groups: allowed are bfp(g,e,m), mx(element,g), msfp12, lowbfp, "
+    )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from numc.numerics.kinds.mx import SCALE_BIAS, Mx
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.ssa import Value
+from numc.passes.kernels.values.carrier import F32
 from numc.passes.kernels.values.group_values import (
     INFINITY,
     GroupCode,
@@ -30,6 +31,11 @@ class MxCode(GroupCode):
         """Powers of two by the exponents of blocks."""
         fmt = self.fmt
         scale = code.binary("subi", emit_exponent(code, magnitude), code.int(fmt.emax))
+        if fmt.rule == "ceil":  # that of a subnormal magnitude is the least one, whatever its significand is
+            significand = code.binary("andi", magnitude, code.int(0x7FFFFF))
+            largest = F32.encoding(float(fmt.largest)) & 0x7FFFFF
+            is_beyond = code.compare("ugt", significand, code.int(largest))
+            scale = code.binary("addi", scale, code.cast("extui", is_beyond, "i32"))
         scale = code.binary("maxsi", scale, code.int(-SCALE_BIAS & 0xFFFFFFFF))
         places = 0 if fmt.exponent_bits else fmt.significand_bits
         shift = code.binary("subi", code.int(places), scale)
