@@ -64,6 +64,16 @@ def test_numbers_become_the_integers_of_the_tensor(dtype: str, number: int) -> N
     )
 
 
+def test_numbers_beside_floats() -> None:
+    value = torch.tensor([-2.0, 0.5, 3.0])
+    check(
+        [lambda x: 2**x, lambda x: 2.5**x, lambda x: torch.remainder(7, x), lambda x: torch.fmod(x, 300)],
+        value,
+        rtol=2e-7,
+    )
+    check([lambda x: 2**x, lambda x: torch.remainder(7.5, x)], torch.tensor([1, 2, 3]))
+
+
 def test_zeros_keep_their_signs_in_relu() -> None:
     value = torch.tensor([-0.0, 0.0, -1.0, 1.0, NAN, INF, -INF])
     check([torch.relu, lambda x: torch.relu(x.half()), lambda x: torch.relu(x.double())], value)

@@ -64,8 +64,10 @@ def common(given: Sequence[Any]) -> list[Any] | None:
 def _in_dtype(value: Any, dtype: torch.dtype) -> Any:
     if isinstance(value, torch.Tensor):
         return value if value.dtype == dtype else value.to(dtype)
+    if type(value) is not int or dtype not in INTEGERS:
+        return value
     limits = torch.iinfo(dtype)
-    if type(value) is not int or limits.min <= value <= limits.max:
+    if limits.min <= value <= limits.max:
         return value
     return (value - limits.min) % (1 << limits.bits) + limits.min
 
@@ -92,8 +94,15 @@ def of_tensors() -> dict[Any, Callable[..., Any]]:
     return {
         **{packet.Scalar: _of_tensors(packet.Tensor) for packet in (aten.bitwise_or, aten.bitwise_xor, aten.fmod)},
         **{packet.Scalar_Tensor: _of_tensors(packet.Tensor) for packet in (*bits, *shifts, aten.remainder)},
-        aten.pow.Scalar: _of_tensors(aten.pow.Tensor_Tensor),
+        aten.pow.Scalar: power_of_number,
     }
+
+
+def power_of_number(number: Any, exponent: torch.Tensor) -> torch.Tensor:
+    """aten.pow.Scalar of integers."""
+    if torch.result_type(number, exponent) not in INTEGERS:
+        return NotImplemented
+    return _of_tensors(aten.pow.Tensor_Tensor)(number, exponent)
 
 
 def from_number(value: torch.Tensor, number: Any, alpha: Any = 1) -> torch.Tensor:
