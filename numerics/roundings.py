@@ -53,10 +53,10 @@ class Rounding:
     """What a kind of formats knows of a conversion.
 
     name: one of ROUNDINGS, or srN. random_bits: how many a stochastic one draws, 0 for the others. saturates: what is
-    beyond the largest value becomes that value. to_nan: it becomes NaN.
+    beyond the largest value becomes that value. overflow: what the text says of it: "nan", "sat" or nothing.
     """
 
     name: str
     random_bits: int
     saturates: bool
-    to_nan: bool
+    overflow: str = ""

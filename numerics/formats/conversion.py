@@ -60,7 +60,7 @@ class Conversion:
             raise NumcError(f"'{name}:nan': only formats without infinities (eXmYfn) take ':nan'")
         if self.overflow == "nan" and not self.format.can_overflow_to_nan:
             raise NumcError(f"'{name}:nan': the format has no NaN to overflow to, leave ':nan' out")
-        if self.overflow == "sat" and (not infinities or self.format.parts > 1):
+        if self.overflow == "sat" and not self.format.can_saturate:
             raise NumcError(f"'{name}:sat': only formats of one part with infinities take ':sat', leave it out")
         if self.format.parts > 1 and self.rounding != "rne" and self.noise is None:
             raise NumcError(
@@ -81,7 +81,7 @@ class Conversion:
     def how(self) -> Rounding:
         """What the kind of the format knows of it."""
         bits = 0 if self.noise is None else self.noise.bits
-        return Rounding(self.rounding, bits, self.saturates, self.overflow == "nan")
+        return Rounding(self.rounding, bits, self.saturates, self.overflow)
 
     @property
     def settled(self) -> Conversion:

@@ -145,6 +145,11 @@ class Format(ABC):
         """Whether a conversion can be told so."""
         return False
 
+    @property
+    def can_saturate(self) -> bool:
+        """Whether infinities are something else than the largest value, so that a conversion can ask for that."""
+        return False
+
     # Codes.
 
     def encode(self, value: float | Fraction) -> int:

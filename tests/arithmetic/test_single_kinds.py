@@ -253,6 +253,18 @@ def test_posits_by_the_standard(n: int, es: int) -> None:
     same(reference.round(special, fmt.name), np.array([0.0, 0.0, np.nan, np.nan, np.nan], np.float32))
 
 
+def test_infinities_become_the_largest_posit_by_request() -> None:
+    """Maxima begin with minus infinity, which is to be no NaN where `ops` are posits."""
+    x = np.array([np.inf, -np.inf, np.nan, 1.0], np.float32)
+    want = np.array([2.0**24, -(2.0**24), np.nan, 1.0], np.float32)
+    for found in (
+        numc.round(x, "posit8:sat"),
+        numc.round(x.astype(np.float64), "posit8:sat"),
+        reference.round(x, "posit8:sat"),
+    ):
+        same(found, want)
+
+
 def test_codes_of_posit16() -> None:
     codes = np.arange(1 << 16)
     values = FORMATS["posit16"].decode_array(codes)
@@ -515,7 +527,7 @@ def test_products_with_inserted_zeros_keep_the_products_of_formats_without_a_zer
             "'table(1e-30,1):sr4': 1.0000000031710769e-30 and 1.0 are too far apart, allowed are neighbours with 48 "
             "bits between the ends of both",
         ),
-        ("posit8:sat", "'posit8:sat': only formats of one part with infinities take ':sat', leave it out"),
+        ("nf4:sat", "'nf4:sat': only formats of one part with infinities take ':sat', leave it out"),
         ("posit8:nan", "'posit8:nan': the format has no NaN to overflow to, leave ':nan' out"),
         ("fixed", "format 'fixed' needs its sizes: write fixed(i,f), ufixed(i,f), as in fixed(3,4)"),
     ],

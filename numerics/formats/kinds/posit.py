@@ -16,7 +16,7 @@ from numc.numerics.roundings import Rounding
 from numc.support.arguments import whole_number
 from numc.support.errors import NumcError, quoted
 
-_EXACT = Rounding("rtz", 0, saturates=True, to_nan=False)
+_EXACT = Rounding("rtz", 0, saturates=True)
 STANDARD_EXPONENT_BITS = 2
 """Of the Standard for Posit Arithmetic (2022), for every width."""
 
@@ -82,6 +82,15 @@ class Posit(Format):
     def has_nan(self) -> bool:
         """NaR."""
         return True
+
+    @property
+    def can_saturate(self) -> bool:
+        """Infinities are NaR otherwise."""
+        return True
+
+    def beyond(self, how: Rounding, negative: bool) -> Value:
+        """The largest value, or its opposite."""
+        return int((self.least if negative else self.max_finite) * (1 << POINT))
 
     @property
     def least(self) -> Fraction:
@@ -154,8 +163,10 @@ class Posit(Format):
         return max(1, min(kept, (1 << self.width - 1) - 1))
 
     def special(self, x: Value, how: Rounding, noise: int) -> Value:
-        """Infinities are NaR, and so is NaN."""
-        return 0 if x == 0 else math.nan
+        """Infinities are NaR, as NaN is, but where saturation is asked for."""
+        if x == 0 or (x == x and how.overflow == "sat"):
+            return 0 if x == 0 else self.beyond(how, x < 0)
+        return math.nan
 
 
 _POSIT = re.compile(r"posit(\d+)", re.ASCII)

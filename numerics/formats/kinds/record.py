@@ -206,6 +206,11 @@ class Record(Format):
         """Where there is a NaN and no infinity."""
         return self.finite and self.has_nan
 
+    @property
+    def can_saturate(self) -> bool:
+        """Where there are infinities."""
+        return not self.finite and self.parts == 1
+
     def _magnitude(self, code: int) -> Fraction:
         biased, fraction = code >> self.significand_bits, code & (1 << self.significand_bits) - 1
         if self.zero and not biased:
@@ -365,7 +370,7 @@ class Record(Format):
 
     def beyond(self, how: Rounding, negative: bool) -> Value:
         """As IEEE-754 section 7.4 says where there are infinities, or saturated, or NaN by request."""
-        if how.to_nan:
+        if how.overflow == "nan":
             return math.nan
         if how.saturates:
             return int((self.least if negative else self.max_finite) * (1 << POINT))

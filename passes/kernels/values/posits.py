@@ -57,5 +57,5 @@ def emit_posit(code: Code, x: Value, to: Conversion, fmt: Posit, carrier: Carrie
     rounded = op("andi", op("addi", logarithm, addend), op("xori", cut, -1))
     found = op("addi", rounded, carrier.bias << carrier.significand_bits)
     found = code.select(code.compare("eq", size, number(0)), number(0), op("ori", found, sign))
-    is_nar = code.compare("uge", size, number(carrier.infinity))
+    is_nar = code.compare("ugt" if to.overflow == "sat" else "uge", size, number(carrier.infinity))
     return code.cast("bitcast", code.select(is_nar, number(carrier.nan), found), carrier.f)
