@@ -382,7 +382,7 @@ def test_machine_code_is_the_definition(text: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rounding", [*ROUNDINGS, "sr1", "sr8", "sr24"])
-@pytest.mark.parametrize("text", [*OTHERS, "posit16", "posit(16,1)", "binary16p8", "binary12p4ue", "fixed(7,8)"])
+@pytest.mark.parametrize("text", [*OTHERS, "posit16", "posit(16,1)", "binary16p8", "binary12p6ue", "fixed(7,8)"])
 def test_machine_code_is_the_definition_for_all_values(text: str, rounding: str) -> None:
     try:
         to = parse_conversion(with_rounding(text, rounding))
