@@ -108,7 +108,16 @@ def read_storage(unpack: Callable[[str], tuple[Any, ...]], stored_bytes: int, wo
     kind, exponent, significand, subnormals, finite, parts, group, top, side, *shape = unpack("6BIiB3Q")
     if kind >= len(_KINDS) or side >= len(_SIDES):
         raise ValueError(f"storage {kind}, side {side}")
-    encoding = Encoding(_KINDS[kind], exponent, significand, bool(subnormals), bool(finite), parts, group, top)
+    encoding = Encoding(
+        kind=_KINDS[kind],
+        exponent_bits=exponent,
+        significand_bits=significand,
+        subnormals=bool(subnormals),
+        finite=bool(finite),
+        parts=parts,
+        group=group,
+        top=top,
+    )
     panels = None
     if side:
         width, count, k_block, dot, tail = unpack("3IBI")

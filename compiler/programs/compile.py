@@ -83,7 +83,15 @@ def compile(
         checked(calibrate, "calibrate", Mapping, "arrays by name of the input")
     chosen = None if policy is None else load_policy(policy)
     options = Options(
-        fma, ops, target, fast, chosen, pack_weights, statistics, respect_dtypes=respect_dtypes, streams=streams
+        fma=fma,
+        ops=ops,
+        target=target,
+        fast=fast,
+        policy=chosen,
+        pack_weights=pack_weights,
+        statistics=statistics,
+        respect_dtypes=respect_dtypes,
+        streams=streams,
     )
     if calibrate is not None:
         options = calibrated(source, options, fixed, calibrate, cache=cache)

@@ -405,7 +405,14 @@ def _region(part: fx.GraphModule, arithmetic: Arithmetic, places: Mapping[str, s
         roles=by_name({node: role for node, (_, _, role) in marked.items()}, names),
         updates=updates,
     )
-    return Region(imported, arithmetic, single, len(marked), result_orders, input_orders)
+    return Region(
+        imported=imported,
+        arithmetic=arithmetic,
+        single=single,
+        operations=len(marked),
+        orders=result_orders,
+        input_orders=input_orders,
+    )
 
 
 def _updates(inputs: Sequence[fx.Node], results: Sequence[fx.Node], places: Mapping[str, str]) -> dict[int, int]:

@@ -195,13 +195,40 @@ class Saved:
             if stored:
                 dtype, kept = getattr(torch, stored_dtype(stored)), list(stored_shape(stored, kept))
             how = _reported(stored, region.input_orders.get(number))
-            rows.append(Kept(name, region.sizes_of(number), spec.dtype, how, why, prod(kept) * dtype.itemsize))
+            rows.append(
+                Kept(
+                    name=name,
+                    shape=region.sizes_of(number),
+                    dtype=spec.dtype,
+                    format=how,
+                    why=why,
+                    bytes=prod(kept) * dtype.itemsize,
+                )
+            )
         for name, (value, why) in self.others.items():
             sizes = tuple(int(size) if isinstance(size, int) else -1 for size in value.shape)
             size = prod(max(n, 1) for n in sizes) * value.itemsize
-            rows.append(Kept(name, sizes, str(value.dtype).removeprefix("torch."), "", why, size))
+            rows.append(
+                Kept(
+                    name=name,
+                    shape=sizes,
+                    dtype=str(value.dtype).removeprefix("torch."),
+                    format="",
+                    why=why,
+                    bytes=size,
+                )
+            )
         for name, (value, how) in self.again.items():
-            rows.append(Kept(name, tuple(value.shape), str(value.dtype).removeprefix("torch."), "", how, 0))
+            rows.append(
+                Kept(
+                    name=name,
+                    shape=tuple(value.shape),
+                    dtype=str(value.dtype).removeprefix("torch."),
+                    format="",
+                    why=how,
+                    bytes=0,
+                )
+            )
         return sorted(rows, key=lambda row: -row.bytes)
 
 

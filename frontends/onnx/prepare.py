@@ -125,12 +125,12 @@ def prepare(
     weights = {value.name: constants[value.name] for value in model.graph.input[len(users) :]}
     budget.check_constants("the model", sum(value.nbytes for value in weights.values()))
     return Prepared(
-        model,
-        tuple(_argument(value, dtypes) for value in model.graph.input[: len(users)]),
-        tuple(_argument(value, dtypes) for value in model.graph.output),
-        weights,
-        {node.name: rewriting.kinds.get(node.name, node.op_type) for node in model.graph.node},
-        has_branches,
+        model=model,
+        inputs=tuple(_argument(value, dtypes) for value in model.graph.input[: len(users)]),
+        outputs=tuple(_argument(value, dtypes) for value in model.graph.output),
+        weights=weights,
+        nodes={node.name: rewriting.kinds.get(node.name, node.op_type) for node in model.graph.node},
+        has_branches=has_branches,
     )
 
 

@@ -302,7 +302,16 @@ class Policy:
                 fma_rule = rule if says_fma else fma_rule
                 ops_rule = rule if says_ops else ops_rule
                 bias = dict(rule.settings).get("bias", bias)
-            decisions.append(Decision(layer, fma.swapped if layer.swapped else fma, ops, fma_rule, ops_rule, bias))
+            decisions.append(
+                Decision(
+                    layer=layer,
+                    fma=fma.swapped if layer.swapped else fma,
+                    ops=ops,
+                    fma_rule=fma_rule,
+                    ops_rule=ops_rule,
+                    bias=bias,
+                )
+            )
         if self.strict:
             self._check_matches(layers, count, matched)
         return decisions

@@ -60,7 +60,7 @@ def _layer(generic: ir.Operation, nodes: Mapping[str, str], roles: Mapping[str, 
         group = "k" if kind == "reduction" else "m" if in_a and not in_b else "n" if in_b and not in_a else "b"
         groups.append((group, size))
     shapes = tuple(_shape(generic.operands[n]) for n in operands)
-    return Layer(name, kinds, role, swapped, 0, tuple(groups), shapes)
+    return Layer(name=name, kinds=kinds, role=role, swapped=swapped, position=0, loops=tuple(groups), operands=shapes)
 
 
 def _role(name: str, kinds: tuple[str, ...], roles: Mapping[str, str]) -> tuple[str, bool]:

@@ -1,4 +1,4 @@
-"""The regions of a planned module, read back, perhaps edited since plan-kernels wrote them, and the tasks they ask for."""
+"""The regions of a planned module, read back, edited perhaps since they were written, and the tasks they ask for."""
 
 from __future__ import annotations
 

@@ -210,18 +210,18 @@ class Collector:
         if "rounding" in self._what and not has_rounding:
             notes.append("rounding: not of formats with groups")
         return LayerStatistics(
-            about["name"],
-            layer.get("role", ""),
-            layer.get("position", number),
-            str(fma.swapped if layer.get("swapped") else fma),
-            row.fmas,
-            row.executions,
-            swamping,
-            sampled,
-            row.tensors,
-            (row.error, row.size) if has_rounding else None,
-            "; ".join(notes),
-            adds,
+            layer=about["name"],
+            role=layer.get("role", ""),
+            position=layer.get("position", number),
+            fma=str(fma.swapped if layer.get("swapped") else fma),
+            fmas=row.fmas,
+            executions=row.executions,
+            swamping=swamping,
+            sampled=sampled,
+            tensors=row.tensors,
+            rounding=(row.error, row.size) if has_rounding else None,
+            note="; ".join(notes),
+            adds=adds,
         )
 
 

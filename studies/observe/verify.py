@@ -136,7 +136,14 @@ class Watch:
     def rows(self) -> tuple[Row, ...]:
         """Return the verification so far, one row for each contraction."""
         return tuple(
-            Row(number, c["name"], c["fma"], c["passes"], self.checked[number], self.mismatches[number])
+            Row(
+                id=number,
+                name=c["name"],
+                fma=c["fma"],
+                passes=c["passes"],
+                checked=self.checked[number],
+                mismatches=self.mismatches[number],
+            )
             for number, c in self.table.items()
         )
 

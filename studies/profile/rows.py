@@ -173,7 +173,19 @@ def _total(profile: ProfileData) -> ProfileRow:
     bound = sum(row.roofline * row.seconds for row in profile.rows if row.roofline is not None)
     seconds, best = profile.seconds, sum(row.best for row in profile.rows)
     share, reached = sum(row.share for row in profile.rows), bound / seconds if seconds else None
-    return ProfileRow("total", "", "", "", calls, seconds, best, share, fmas, bytes_, reached)
+    return ProfileRow(
+        layer="total",
+        role="",
+        kind="",
+        fma="",
+        calls=calls,
+        seconds=seconds,
+        best=best,
+        share=share,
+        fmas=fmas,
+        bytes=bytes_,
+        roofline=reached,
+    )
 
 
 def _cells(row: ProfileRow) -> list[str]:

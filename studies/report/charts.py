@@ -190,7 +190,14 @@ def histogram(tensor: TensorStatistics | None) -> Histogram | None:
     inside, below = None, 0
     if isinstance(fmt, Format):
         inside, below = (fmt.emin, fmt.emax), fmt.precision - 1 if fmt.is_gradual else 0
-    return Histogram(counts.low, fractions, tensor.format, inside, below, f"{tensor.format}: {', '.join(told)}")
+    return Histogram(
+        low=counts.low,
+        fractions=fractions,
+        format=tensor.format,
+        inside=inside,
+        below=below,
+        told=f"{tensor.format}: {', '.join(told)}",
+    )
 
 
 def distinct(charts: Iterable[Chart | Exponents]) -> list[Chart | Exponents]:
@@ -235,7 +242,7 @@ def decades(label: str, values: Sequence[float], better: str = "", most: float =
     high = max(low + 1, int(min(most, math.ceil(math.log10(max(known)) + 0.15))))
     every = max(1, math.ceil((high - low) / 6))
     ticks = tuple((10.0**n, f"1e{n}" if n else "1") for n in range(low, high + 1) if (n - high) % every == 0)
-    return Axis(label, 10.0**low, 10.0**high, ticks, True, better)
+    return Axis(label=label, low=10.0**low, high=10.0**high, ticks=ticks, log=True, better=better)
 
 
 def slug(name: str) -> str:

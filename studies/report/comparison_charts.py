@@ -76,7 +76,14 @@ def _over_area(
     for tick in reversed(ticks):  # far enough apart that their texts do not touch on a narrow page
         if not kept or math.log(kept[-1] / tick) > math.log(top / low) / 7:
             kept.append(tick)
-    x = Axis("area units of an FMA", low, top, tuple((t, str(t)) for t in reversed(kept)), True, "low")
+    x = Axis(
+        label="area units of an FMA",
+        low=low,
+        high=top,
+        ticks=tuple((t, str(t)) for t in reversed(kept)),
+        log=True,
+        better="low",
+    )
     series = []
     for number, result in enumerate(comparison.results[leave_out:], leave_out):
         colour, shape = colour_of(comparison, result)

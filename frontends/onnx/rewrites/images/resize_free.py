@@ -51,7 +51,16 @@ def resize_free(node: Node, mode: str, coordinates: str) -> None:
             ratio = after, node.list_of([before])
         shrinks = scales is not None and scale < 1
         length = node.list_of([before])
-        value = _Axis(node, axis, rank, length, after, ratio, coordinates, shrinks).resized(value, mode)
+        value = _Axis(
+            node=node,
+            axis=axis,
+            rank=rank,
+            before=length,
+            after=after,
+            scale=ratio,
+            coordinates=coordinates,
+            shrinks=shrinks,
+        ).resized(value, mode)
     if scales is None and len(chosen) == rank:  # which does not fit if one of the first two dimensions is resized
         node.op("Reshape", value, node.input(3), to=node.output(0))
     else:

@@ -85,13 +85,13 @@ def windows_of(node: Node, kernel: Sequence[int], *, has_image: bool = True) -> 
         raise RefusedError(f"its auto_pad is '{auto}': only {', '.join(_PADDINGS)} are allowed")
     pads = _numbers(node, "pads", [0] * (2 * rank)) if auto == "NOTSET" else [0] * (2 * rank)
     return Windows(
-        list(kernel),
-        _numbers(node, "strides", [1] * rank),
-        _numbers(node, "dilations", [1] * rank),
-        pads[:rank],
-        pads[rank:],
-        auto if auto.startswith("SAME") else "",
-        bool(node.attribute("ceil_mode", 0)),
+        kernel=list(kernel),
+        strides=_numbers(node, "strides", [1] * rank),
+        dilations=_numbers(node, "dilations", [1] * rank),
+        before=pads[:rank],
+        after=pads[rank:],
+        auto=auto if auto.startswith("SAME") else "",
+        is_ceil=bool(node.attribute("ceil_mode", 0)),
     )
 
 
