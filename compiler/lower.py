@@ -18,7 +18,7 @@ from numc.frontends.parse import parse_module
 from numc.numerics.dtypes import NARROW_ELEMENTS
 from numc.numerics.policy.load import load_policy
 from numc.numerics.policy.policy import Policy
-from numc.passes import facts, linalg
+from numc.passes import facts
 from numc.passes.explicit.stored_codes import INPUTS, RESULTS
 from numc.runtime.abi import Input, TensorSpec
 from numc.support.arguments import checked
@@ -86,8 +86,6 @@ def module_of(imported: Imported, options: Options) -> ir.Module:
     source = imported.sources[0] if imported.sources else "<text>"
     module = parse_module(imported.mlir, source)
     _check_model(module, imported, source)
-    for end in linalg.operations(module.operation, "linalg.yield"):  # of operations whose bodies the text does not show
-        end.location = end.parent.location
     facts.put_arguments(module.operation, "numc.weight", {n: name for n, (name, _) in imported.weights.items()})
     facts.put_arguments(module.operation, "numc.updates", {n: result for result, n in imported.updates.items()})
     facts.put_arguments(module.operation, INPUTS, imported.stored_inputs)

@@ -135,6 +135,15 @@ def upstream(about: str, *passes: str) -> Pass:
     return Pass(about, run, text=pipeline)
 
 
+_GENERALIZE = upstream("", "func.func(convert-elementwise-to-linalg,linalg-generalize-named-ops)", "canonicalize")
+
+
+def _generalize(module: ir.Module, state: State) -> None:
+    _GENERALIZE(module, state)
+    for end in linalg.operations(module.operation, "linalg.yield"):  # a named operation has a body without a place
+        end.location = end.parent.location
+
+
 _cse = upstream("Make equal operations one.", "cse")
 
 
@@ -186,10 +195,8 @@ Stages: TypeAlias = Mapping[str, Mapping[str, Pass]]
 TO_PLAN: Stages = {
     # The model as it was imported, in structured operations of one kind.
     "linalg": {
-        "generalize": upstream(
-            "Write elementwise operations and named contractions as linalg.generic.",
-            "func.func(convert-elementwise-to-linalg,linalg-generalize-named-ops)",
-            "canonicalize",
+        "generalize": Pass(
+            "Write elementwise operations and named contractions as linalg.generic.", _generalize, text=_GENERALIZE.text
         ),
         "affine-reads": ours(affine_reads),  # before indices get checks
         "crop-windows": ours(crop_windows, "policy.is_local"),  # before contractions are layers of a policy

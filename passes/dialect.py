@@ -116,7 +116,8 @@ def rounded(value: ir.Value, to: Conversion, *, unsigned: bool = False) -> ir.Va
         if kind.width >= _EXACT_IN_F64:
             value = _to_odd(value, unsigned)
         value = cast(ir.F32Type.get() if kind.width <= 16 else ir.F64Type.get(), value).result
-    return RoundOp(ir.F32Type.get(), value, to=ir.StringAttr.get(str(to))).result
+    result: ir.Value = RoundOp(ir.F32Type.get(), value, to=ir.StringAttr.get(str(to))).result
+    return result
 
 
 def _to_odd(value: ir.Value, unsigned: bool) -> ir.Value:

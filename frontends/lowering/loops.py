@@ -100,7 +100,7 @@ def lower_calls(module: ir.Module) -> None:
     for op in calls:
         callee = callees[ir.FlatSymbolRefAttr(op.attributes["callee"]).value]
         with op.location, ir.InsertionPoint(op):
-            given = [create("torch_c.to_builtin_tensor", builtin_type(v.type), v) for v in op.operands]
+            given = [create("torch_c.to_builtin_tensor", _builtin(v.type), v) for v in op.operands]
             if _CONDITIONS in callee.attributes:
                 for condition, message in json.loads(ir.StringAttr(callee.attributes[_CONDITIONS]).value):
                     check(condition, message, given)
@@ -110,10 +110,16 @@ def lower_calls(module: ir.Module) -> None:
         callee.erase()
 
 
+def _builtin(type_: ir.Type) -> ir.RankedTensorType:
+    kind = builtin_type(type_)
+    assert kind is not None, "calls are made of tensors of known rank and dtype"
+    return kind
+
+
 def _write_loop(op: ir.Operation, callee: ir.Operation, given: Sequence[ir.Value]) -> None:
     name = ir.StringAttr(callee.attributes["sym_name"]).value
     numbers = list(ir.DenseI64ArrayAttr(callee.attributes[_NUMBERS]))
-    kind = builtin_type(op.results[0].type)
+    kind = _builtin(op.results[0].type)
     made = _MADE[name.removeprefix(_OPERATOR).partition(".")[0]](given, numbers, kind)
     op.results[0].replace_all_uses_with(create("torch_c.from_builtin_tensor", op.results[0].type, made))
 

@@ -167,8 +167,8 @@ def _pass(number: ir.Value, buffers: Values, size: ir.Value, count: int | None, 
 
     def cut(begin: ir.Value, end: ir.Value) -> ir.Value:
         """Where what has been merged of a run ends."""
-        end = _least(end, size)
-        return end if count is None else _least(end, arith.AddIOp(begin, index_of(count)).result)
+        end = index_of(_least(end, size))
+        return end if count is None else index_of(_least(end, arith.AddIOp(begin, index_of(count)).result))
 
     runs = scf.ForOp(index_of(0), size, arith.ShLIOp(width, one).result, list(buffers))
     with ir.InsertionPoint(runs.body):
@@ -179,7 +179,7 @@ def _pass(number: ir.Value, buffers: Values, size: ir.Value, count: int | None, 
         merge = scf.ForOp(begin, cut(begin, behind), one, [begin, middle, *runs.inner_iter_args])
         with ir.InsertionPoint(merge.body):
             left, right, *inner = merge.inner_iter_args
-            lefts, rights = (_get_all(inner, [source, _least(place, limit)]) for place in (left, right))
+            lefts, rights = (_get_all(inner, [source, index_of(_least(place, limit))]) for place in (left, right))
             is_there = arith.CmpIOp(arith.CmpIPredicate.ult, left, left_end).result
             no_other = arith.CmpIOp(arith.CmpIPredicate.uge, right, right_end).result
             takes_left = arith.AndIOp(is_there, arith.OrIOp(no_other, in_order(lefts, rights)).result).result

@@ -29,7 +29,7 @@ def free_early(module: ir.Operation) -> None:
 
 def _last_use(free: ir.Operation, buffer: ir.Value, positions: dict[ir.Operation, int]) -> ir.Operation:
     """The last operation of the block that uses the buffer or what may be a view of it, the buffer's maker at least."""
-    last = buffer.owner.operation
+    last: ir.Operation = buffer.owner.operation
     seen, waiting = {buffer}, [buffer]
     while waiting:
         for use in waiting.pop().uses:

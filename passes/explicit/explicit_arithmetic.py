@@ -165,7 +165,8 @@ def _made(value: ir.Value, to: Conversion, number: int, slot: int | None) -> ir.
     _number(rounded.operation, number)
     if slot is not None:
         facts.put(rounded.operation, "width", slot)
-    return rounded.result
+    result: ir.Value = rounded.result
+    return result
 
 
 def _rounded_before(

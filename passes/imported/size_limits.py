@@ -73,8 +73,9 @@ class Limits:
 
     def check_exact(self, writer: Sizes, size: Size) -> None:
         """No sum and no product that an index value was computed by has wrapped."""
-        is_number = isinstance(size, ir.Value) and isinstance(size.type, ir.IndexType)
-        wrapped = self._wrapped(size) if is_number else None
+        if not isinstance(size, ir.Value) or not isinstance(size.type, ir.IndexType):
+            return
+        wrapped = self._wrapped(size)
         if wrapped is None:
             return
         known = self.exact.setdefault(wrapped, [])

@@ -19,4 +19,4 @@ def locate_arguments(module: ir.Operation) -> None:
         if loop.name in _LOOPS:
             for region in loop.regions:
                 for argument in region.blocks[0].arguments:
-                    argument.set_location(loop.location)
+                    ir.BlockArgument(argument).set_location(loop.location)

@@ -81,12 +81,12 @@ def _direct(whole: ir.Operation) -> bool:
             for source, taken, given in pieces:
                 kind = ir.RankedTensorType.get(taken.size, ir.RankedTensorType(source.type).element_type)
                 steps = [1] * len(taken.size)
-                cut = tensor.ExtractSliceOp(kind, source, [], [], [], taken.first, taken.size, steps).result
-                into = tensor.InsertSliceOp(cut, into, [], [], [], given.first, given.size, steps).result
+                piece = tensor.ExtractSliceOp(kind, source, [], [], [], taken.first, taken.size, steps).result
+                into = tensor.InsertSliceOp(piece, into, [], [], [], given.first, given.size, steps).result
         put.results[0].replace_all_uses_with(into)
         put.erase()
-    for cut in cuts:
-        cut.erase()
+    for each in cuts:
+        each.erase()
     for _ in parts:
         whole, unused = linalg.owner(whole.operands[1]), whole
         unused.erase()

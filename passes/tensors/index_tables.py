@@ -41,7 +41,7 @@ class _Body:
         self.loops: dict[ir.Value, _Loops | None] = {}
         for argument, map_ in zip(self.block.arguments, self.maps, strict=True):
             used = frozenset(d for d in self.all if any(_uses(e, d) for e in map_.results))
-            self.loops[argument] = used if argument.arg_number < self.inputs else None
+            self.loops[argument] = used if ir.BlockArgument(argument).arg_number < self.inputs else None
         self.ops = [op.operation for op in self.block.operations]
         self.inside = set(self.ops)
         for op in self.ops:

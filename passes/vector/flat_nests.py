@@ -37,7 +37,7 @@ def _is_flat(nest: Nest) -> bool:
         return False
     (loop,) = nest.parallel
     return ONE in loop.strides and all(
-        stride == ZERO or (stride == ONE and _is_dense(kind) and loop.count == Size(prod(kind.shape)))
+        stride == ZERO or (stride == ONE and _is_dense(kind) and loop.count == Size(prod(ir.MemRefType(kind).shape)))
         for kind, stride in zip(nest.types, loop.strides, strict=True)
     )
 

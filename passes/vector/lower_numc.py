@@ -10,7 +10,7 @@ the step k of the reduction; a conversion draws by the position in all loops, of
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -140,7 +140,7 @@ class _Place:
     @staticmethod
     def of(module: ir.Operation, op: ir.Operation) -> _Place:
         """The place of an operation that draws. Raises NumcError where it has none."""
-        generic = op.parent
+        generic: ir.Operation | None = op.parent
         while generic is not None and generic.name != "linalg.generic":
             generic = generic.parent
         if generic is None:
@@ -192,7 +192,7 @@ def _I64() -> ir.Type:  # noqa: N802
 def _create(
     name: str,
     operands: list[ir.Value],
-    attributes: dict[str, ir.Attribute] | None = None,
+    attributes: Mapping[str, ir.Attribute] | None = None,
     result: ir.Type | None = None,
 ) -> ir.Value:
     """An operation with one result, an i64 unless told otherwise."""

@@ -109,8 +109,11 @@ def _compared(predicate: arith.CmpIPredicate, of_floats: arith.CmpFPredicate) ->
 def _made(operation: Any, of_floats: Any = None) -> Binary:
     def made(a: ir.Value, b: ir.Value) -> ir.Value:
         if _is_float(a) or _is_float(b):
-            return of_floats(_as_float(a), _as_float(b)).result
-        return operation(a, b).result
+            a, b, chosen = _as_float(a), _as_float(b), of_floats
+        else:
+            chosen = operation
+        result: ir.Value = chosen(a, b).result
+        return result
 
     return staticmethod(made)
 

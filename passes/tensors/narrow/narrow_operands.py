@@ -144,7 +144,8 @@ def _narrow(tensor: ir.Value, to: Conversion, element: ir.Type) -> None:
     maker, kind, number = tensor.owner.operation, of(tensor, element), ir.OpResult(tensor).result_number
 
     def encoded(value: ir.Value) -> ir.Value:
-        return EncodeOp(element, value, to=ir.StringAttr.get(str(to))).result
+        code: ir.Value = EncodeOp(element, value, to=ir.StringAttr.get(str(to))).result
+        return code
 
     if linalg.contracts(maker):
         readers = [(use.owner.operation, use.operand_number) for use in tensor.uses]

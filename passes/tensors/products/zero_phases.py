@@ -219,7 +219,8 @@ def _widened(op: ir.Operation) -> Insertion | None:
     It is split in two, the second of which is padded from one to the stride; they are joined again, and what is behind
     the last element may be cut off.
     """
-    cut, whole = op, op.results[0] if op.results else None
+    cut: ir.Operation | None = op
+    whole = op.results[0] if op.results else None
     if op.name == "tensor.extract_slice":
         if len(op.operands) != 1 or any(_numbers(op, "static_offsets")) or set(_numbers(op, "static_strides")) != {1}:
             return None

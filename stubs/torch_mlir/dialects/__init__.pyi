@@ -1,0 +1,4 @@
+from typing import Any
+
+torch: Any
+ext: Any

@@ -1,0 +1,3 @@
+from torch_mlir.dialects._ops import Op
+
+def __getattr__(name: str) -> type[Op]: ...
