@@ -11,7 +11,7 @@ from torch_mlir.dialects import torch as torch_dialect
 from numc.frontends.lowering.torch_mlir_passes import load_tm_tensor
 from numc.frontends.workers.worker import Answer, Parts, Stage
 from numc.passes import dialect
-from numc.support.errors import ParseError
+from numc.support.errors import ParseError, escaped
 
 _AROUND = 60  # characters
 
@@ -26,7 +26,7 @@ def parse_module(text: str, name: str) -> ir.Module:
         try:
             return ir.Module.parse(text)
         except ir.MLIRError as error:
-            raise ParseError(_explained(text, name, error)) from None
+            raise ParseError(_explained(text, escaped(name), error)) from None
 
 
 def _explained(text: str, name: str, error: ir.MLIRError) -> str:
