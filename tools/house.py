@@ -13,6 +13,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 if sys.version_info >= (3, 11):
@@ -130,6 +131,7 @@ def _sources() -> Iterator[Path]:
         yield from sorted((ROOT / room).rglob("*.py"))
 
 
+@cache
 def _tree(file: Path) -> ast.Module:
     return ast.parse(file.read_text(encoding="utf-8"), str(file))
 

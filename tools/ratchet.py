@@ -9,7 +9,6 @@ import ast
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -40,33 +39,35 @@ def main(arguments: list[str]) -> int:
     return int(bool(risen))
 
 
+@cache
 def counted() -> dict[str, int]:
     """Every count, by what it counts."""
-    functions = [node for tree in _trees().values() for node in ast.walk(tree) if isinstance(node, _FUNCTIONS)]
+    nodes = [(file, node) for file, tree in _trees().items() for node in ast.walk(tree)]
+    functions = [node for _, node in nodes if isinstance(node, _FUNCTIONS)]
+    calls = [node for _, node in nodes if isinstance(node, ast.Call)]
+    documented = [node for _, node in nodes if isinstance(node, (ast.Module, ast.ClassDef, *_FUNCTIONS))]
+    messages = [_message(call) for call in calls if getattr(call.func, "id", "") in ("NumcError", "ParseError")]
     names = Counter(file.stem for file in _trees() if file.stem != "__init__")
+    passes = ROOT / "passes"
     return {
         "Any in passes": sum(
-            isinstance(node, ast.Name) and node.id == "Any"
-            for file, tree in _trees().items()
-            if file.is_relative_to(ROOT / "passes")
-            for node in ast.walk(tree)
+            isinstance(node, ast.Name) and node.id == "Any" and file.is_relative_to(passes) for file, node in nodes
         ),
         "calls with six or more positional arguments": sum(
-            isinstance(node, ast.Call) and len(node.args) >= _POSITIONAL and not _listed(node)
-            for tree in _trees().values()
-            for node in ast.walk(tree)
+            len(call.args) >= _POSITIONAL and not _listed(call) for call in calls
         ),
         "signatures above 12 parameters": sum(_parameters(node) > _PARAMETERS for node in functions),
         "functions above 60 lines": sum((node.end_lineno or 0) - node.lineno >= 60 for node in functions),
         "docstrings that begin with What, How or The same": sum(
-            (ast.get_docstring(node) or "").startswith(("What ", "How ", "The same")) for node in _documented()
+            (ast.get_docstring(node, clean=False) or "").lstrip().startswith(("What ", "How ", "The same"))
+            for node in documented
         ),
         "functions with a local name that says nothing": sum(_vague(node) for node in functions),
         "module names that occur twice": sum(count > 1 for count in names.values()),
         "files with the bits of infinity": sum(
             bool(re.search(r"0x7f800000", file.read_text(encoding="utf-8"), re.IGNORECASE)) for file in _trees()
         ),
-        **{f"errors with '{word}'": sum(word in text for text in _messages()) for word in _WORDS},
+        **{f"errors with '{word}'": sum(word in text for text in messages) for word in _WORDS},
     }
 
 
@@ -80,13 +81,6 @@ def _trees() -> dict[Path, ast.Module]:
         for room in ROOMS
         for file in sorted((ROOT / room).rglob("*.py"))
     }
-
-
-def _documented() -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
-    for tree in _trees().values():
-        for node in ast.walk(tree):
-            if isinstance(node, (ast.Module, ast.ClassDef, *_FUNCTIONS)):
-                yield node
 
 
 def _listed(call: ast.Call) -> bool:
@@ -107,12 +101,9 @@ def _vague(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return not stored.isdisjoint(_NAMES)
 
 
-def _messages() -> Iterator[str]:
-    """The fixed parts of the messages of errors of users."""
-    for tree in _trees().values():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("NumcError", "ParseError"):
-                yield "".join(str(part.value) for part in ast.walk(node) if isinstance(part, ast.Constant))
+def _message(call: ast.Call) -> str:
+    """The fixed parts of the message of an error of users."""
+    return "".join(str(part.value) for part in ast.walk(call) if isinstance(part, ast.Constant))
 
 
 if __name__ == "__main__":
