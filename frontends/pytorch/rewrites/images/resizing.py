@@ -64,7 +64,7 @@ def _linear_of_factors(
 ) -> torch.Tensor:
     if sizes is None:
         assert factors is not None
-        sizes = [int(n * factor) for n, factor in zip(value.shape[2:], factors, strict=True)]
+        sizes = [torch.sym_int(n * factor) for n, factor in zip(value.shape[2:], factors, strict=True)]
     return _linear(value, sizes, align_corners, factors or [None] * len(sizes))
 
 
