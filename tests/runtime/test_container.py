@@ -320,7 +320,7 @@ from numc.runtime import Abi, Contents, Weight, write_program
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 weight = np.zeros(1_000_000, np.float32)
-abi = Abi("f", (Weight("w", "float32", weight.shape),), ())
+abi = Abi(entry="f", arguments=(Weight("w", "float32", weight.shape),), results=())
 try:
     write_program({str(path)!r}, Contents(abi, b"", (weight,), {{}}))
 except NumcError as error:
