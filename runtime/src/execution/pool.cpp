@@ -234,7 +234,7 @@ namespace {
 std::atomic<Pool *> the_pool{new Pool};
 
 // When the library is loaded: a fork while another thread did it would leave it half done.
-[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] { the_pool.store(new Pool); });
+[[maybe_unused]] const int at_fork = pthread_atfork(nullptr, nullptr, [] { the_pool.store(new Pool); });
 
 }  // namespace
 
