@@ -28,8 +28,8 @@ lint: install-test
 	$(RUN)/ruff format --check .
 	$(RUN)/mypy src/numc
 	PYTHONPATH=src $(RUN)/lint-imports --no-cache
-	$(RUN)/python tools/house.py
-	$(RUN)/python tools/ratchet.py
+	$(RUN)/python -m tools.house
+	$(RUN)/python -m tools.ratchet
 
 # What a person runs while working, without lint: the definition and the passes, two minutes on two cores.
 quick: install-test

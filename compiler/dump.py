@@ -32,9 +32,9 @@ class Dump:
     """
 
     folder: Path
-    _before: str = ""
-    _rows: dict[int, str] = field(default_factory=dict)
-    _since: float = 0.0
+    _before: str = field(default="", init=False)
+    _rows: dict[int, str] = field(default_factory=dict, init=False)
+    _since: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
         for file in self.folder.iterdir():

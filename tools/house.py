@@ -1,4 +1,4 @@
-"""Rules of the house that no linter knows: ``python tools/house.py`` prints each place that breaks one, and exits 1.
+"""Rules of the house that no linter knows: ``python -m tools.house`` prints each place that breaks one, and exits 1.
 
 - A folder has at most MOST source files.
 - No import goes up where import-linter does not see it: through ``import_module`` of a name of numc.
@@ -65,9 +65,9 @@ def upward() -> Iterator[str]:
     """Imports by name of a module on a higher floor."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
     floors = next(contract["floors"] for contract in contracts["contracts"] if contract["type"] == "floors")
-    for file in _sources():
+    for file in sources():
         module = ".".join(("numc", *file.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
-        for call in (node for node in ast.walk(_tree(file)) if isinstance(node, ast.Call)):
+        for call in (node for node in ast.walk(tree(file)) if isinstance(node, ast.Call)):
             names = [arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
             called = getattr(call.func, "attr", getattr(call.func, "id", ""))
             for name in names if "import_module" in (called, *(getattr(a, "id", "") for a in call.args)) else ():
@@ -88,16 +88,16 @@ def logic() -> Iterator[str]:
 
 def misplaced() -> Iterator[str]:
     """Passes of the pipeline that lie in no folder of their stage."""
-    tree = _tree(ROOT / "compiler" / "pipeline.py")
+    pipeline = tree(ROOT / "compiler" / "pipeline.py")
     modules = {
         alias.asname or alias.name: node.module
-        for node in tree.body
+        for node in pipeline.body
         if isinstance(node, ast.ImportFrom) and node.module
         for alias in node.names
     }
     lists = [
         node.value
-        for node in tree.body
+        for node in pipeline.body
         if isinstance(node, ast.AnnAssign)
         and ast.unparse(node.annotation) == "Stages"
         and isinstance(node.value, ast.Dict)
@@ -126,13 +126,15 @@ def machine() -> Iterator[str]:
                     yield f"{name}:{number}: '{found[0]}' belongs to {', '.join(MACHINE[:-1])} or {MACHINE[-1]}"
 
 
-def _sources() -> Iterator[Path]:
+def sources() -> Iterator[Path]:
+    """The files of the package in Python."""
     for room in ROOMS:
         yield from sorted((ROOT / room).rglob("*.py"))
 
 
 @cache
-def _tree(file: Path) -> ast.Module:
+def tree(file: Path) -> ast.Module:
+    """The syntax of a file."""
     return ast.parse(file.read_text(encoding="utf-8"), str(file))
 
 

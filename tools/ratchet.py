@@ -1,4 +1,4 @@
-"""Counts of what there should be less of: ``python tools/ratchet.py`` fails where one has risen above ratchet.toml.
+"""Counts of what there should be less of: ``python -m tools.ratchet`` fails where one has risen above ratchet.toml.
 
 ``--lower`` writes the counts of today, where they are lower.
 """
@@ -17,9 +17,9 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-ROOT = Path(__file__).resolve().parents[1]
+from tools.house import ROOT, sources, tree
+
 MOST = ROOT / "tools" / "ratchet.toml"
-ROOMS = sorted(link.name for link in (ROOT / "src" / "numc").iterdir() if link.is_symlink())
 _NAMES = ("found", "given", "kind", "one", "place")
 _WORDS = ("want", "allowed", "one of", "choose", "write", "expected")
 _POSITIONAL, _PARAMETERS = 6, 12
@@ -76,11 +76,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 @cache
 def _trees() -> dict[Path, ast.Module]:
-    return {
-        file: ast.parse(file.read_text(encoding="utf-8"))
-        for room in ROOMS
-        for file in sorted((ROOT / room).rglob("*.py"))
-    }
+    return {file: tree(file) for file in sources()}
 
 
 def _listed(call: ast.Call) -> bool:

@@ -90,7 +90,7 @@ def compile_command(
         from numc.compiler.lower import lowered
         from numc.frontends.load import load_file
 
-        with output.compiling(model), timed() as times:
+        with output.compiling(model), timed(wanted=time_passes) as times:
             text = pipeline.text(
                 lowered(load_file(model, arithmetic.fixed), options, emit, Dump(dump) if dump else None), emit
             )
@@ -102,7 +102,7 @@ def compile_command(
     from numc.runtime.signature import signer
 
     sign = None if key is None else signer(key)
-    with output.compiling(model), timed() as times:
+    with output.compiling(model), timed(wanted=time_passes) as times:
         if calibrate is not None:
             options = compiling.calibrated(model, options, arithmetic.fixed, read_named(calibrate), cache=not no_cache)
         # The program is not loaded, because the target may be another processor than this one.
