@@ -133,13 +133,18 @@ class Operand:
     largest: F32Array
 
 
-def convert_operand(rows: F32Array, to: GroupConversion, largest: np.float32 | F32Array) -> Operand:
-    """Convert the rows of an operand whose tensor, or each of whose channels, has the largest magnitude `largest`."""
+def convert_operand(
+    rows: F32Array, to: GroupConversion, largest: np.float32 | F32Array, *, sums: bool = True
+) -> Operand:
+    """Convert the rows of an operand whose tensor, or each of whose channels, has the largest magnitude `largest`.
+
+    sums: for a sum of groups, which may be of integers; otherwise to values.
+    """
     fmt, none = to.format, np.empty((len(rows), 0), np.float32)
     if to.channel:
         plain = GroupConversion(fmt, to.rounding)
         every = np.asarray(largest, np.float32)
-        each = [convert_operand(row[None], plain, m).values for row, m in zip(rows, every, strict=True)]
+        each = [convert_operand(row[None], plain, m, sums=sums).values for row, m in zip(rows, every, strict=True)]
         return Operand(np.concatenate(each) if each else rows, none, none)
     where = layout(rows.shape, fmt, None)
     tensor = fmt.shared_by(float(largest))
@@ -152,7 +157,7 @@ def convert_operand(rows: F32Array, to: GroupConversion, largest: np.float32 | F
         made, unit = np.empty_like(groups), np.empty(len(groups), np.float32)
         for block in blocks(groups):
             elements, scales = quantize(groups[block], to, tensor)
-            made[block] = elements if fmt.sums_integers else to_values(elements, scales, fmt)
+            made[block] = elements if sums and fmt.sums_integers else to_values(elements, scales, fmt)
             unit[block] = np.maximum(scales[:, 0] * 2.0**fmt.unit_exponent, _LEAST)
         out[...] = made.reshape(out.shape)
         units.append(unit.reshape(values.shape[:2]))

@@ -32,8 +32,9 @@ class Fma:
     products: how many of the products of the parts of A and B are summed.
     datapath: how they are added, and in which order a reduction takes its steps.
     product: the conversion of the sum of products before the addition of C (MAC, MACS), or None (FMA, FMAC, FMACS).
-    A and B are both formats of single values, or both of groups: then the reduction is a sum of dot products of groups,
-    and a step outside of one is the fp32 FMA.
+    Where A and B are both formats of groups, the reduction is a sum of dot products of groups. Where one of them is,
+    that operand is converted along the reduction, and its values are multiplied as other binary32 numbers are. Outside
+    of a reduction, operands with groups are taken as they are.
     Two operators are equal when they compute the same, whatever they are called. Raises NumcError for a number of
     products, a datapath, a chunk or a combination that does not exist.
     """
@@ -53,9 +54,10 @@ class Fma:
             raise NumcError(f"{what}: datapath '{path.name}', allowed are {', '.join(DATAPATHS)}")
         if self.acc.open is not None:
             raise NumcError(f"{what}: acc={self.acc}, an accumulator has fixed widths: write acc=fp32 or acc=eXmY")
-        if isinstance(self.a, GroupConversion) or isinstance(self.b, GroupConversion):
-            self._check_groups(what)
+        if isinstance(self.a, GroupConversion) and isinstance(self.b, GroupConversion):
+            self._check_groups(what, self.a, self.b)
             return
+        self._check_one_group(what)
         if admits.groups:
             raise NumcError(f"{what}: datapath '{path.name}' multiplies block floating point, write a=bfp(g,e,m)")
         allowed = allowed_products(*self.parts)
@@ -98,10 +100,21 @@ class Fma:
         if self.product is not None:
             raise NumcError(f"{what}: product={self.product}, {named} adds products as they are: leave product out")
 
-    def _check_groups(self, what: str) -> None:
-        a, b = self.a, self.b
-        if not isinstance(a, GroupConversion) or not isinstance(b, GroupConversion):
-            raise NumcError(f"{what}: one operand has groups, the other has none: give a and b formats of one kind")
+    def _check_one_group(self, what: str) -> None:
+        """A conversion to groups draws what the accumulator does if it is A's, and what the product does if B's."""
+        for name, to, other in zip("ab", self.grouped, ("acc", "product"), strict=True):
+            rounds = self.acc if other == "acc" else self.product
+            if to is None:
+                continue
+            if to.format.group is not None and to.format.group > MAX_GROUP:
+                raise NumcError(f"{what}: groups of {to.format.group} values, an operator takes up to {MAX_GROUP}")
+            if to.noise is not None and rounds is not None and rounds.noise is not None:
+                both = f"{name}={to} and {other}={rounds}"
+                raise NumcError(
+                    f"{what}: {both} would draw the same bits: use a stochastic rounding for {name} or {other} alone"
+                )
+
+    def _check_groups(self, what: str, a: GroupConversion, b: GroupConversion) -> None:
         if type(a.format) is not type(b.format):
             *names, last = (kind.name for kind in KINDS)
             raise NumcError(f"{what}: {', '.join(names)} and {last} do not mix: give a and b formats of one kind")
@@ -136,17 +149,21 @@ class Fma:
 
     @property
     def groups(self) -> tuple[GroupConversion, GroupConversion] | None:
-        """The conversions of A and B if they are to formats with groups."""
-        if isinstance(self.a, GroupConversion) and isinstance(self.b, GroupConversion):
-            return self.a, self.b
-        return None
+        """The conversions of A and B if both are to formats with groups, whose dot products are summed."""
+        a, b = self.grouped
+        return None if a is None or b is None else (a, b)
+
+    @property
+    def grouped(self) -> tuple[GroupConversion | None, GroupConversion | None]:
+        """The conversions of A and B, each None where it is not to a format with groups."""
+        a, b = (to if isinstance(to, GroupConversion) else None for to in (self.a, self.b))
+        return a, b
 
     @property
     def singles(self) -> tuple[Conversion, Conversion]:
-        """The conversions of A and B where they have no groups."""
-        assert isinstance(self.a, Conversion)
-        assert isinstance(self.b, Conversion)
-        return self.a, self.b
+        """The conversions of A and B, value by value; those of a format with groups have been rounded, to binary32."""
+        a, b = (FP32 if isinstance(to, GroupConversion) else to for to in (self.a, self.b))
+        return a, b
 
     @property
     def open_operands(self) -> dict[str, Open]:
@@ -161,8 +178,13 @@ class Fma:
 
     @property
     def group(self) -> GroupFormat | None:
-        """The format of A if it is one with groups; B's has the same kind and group size."""
-        return self.a.format if isinstance(self.a, GroupConversion) else None
+        """The format of A if both have groups; B's has the same kind and group size."""
+        return self.a.format if self.groups and isinstance(self.a, GroupConversion) else None
+
+    @property
+    def group_length(self) -> int | None:
+        """The steps of a reduction that share a scale of an operand; None if there are none, or one for a tensor."""
+        return next((to.format.group for to in self.grouped if to is not None and to.format.group is not None), None)
 
     @property
     def parts(self) -> tuple[int, int]:
@@ -177,15 +199,17 @@ class Fma:
     @property
     def step(self) -> Fma:
         """One step of the operator, outside of a reduction."""
+        step, (a, b) = self.datapath.step, self.singles
         if self.groups:
             return FMAS["fp32"]
-        step = self.datapath.step
-        return self if step == self.datapath else replace(self, name="", datapath=step)
+        return (
+            self if (step, a, b) == (self.datapath, self.a, self.b) else replace(self, name="", a=a, b=b, datapath=step)
+        )
 
     @property
     def order(self) -> Order:
         """The order in which a reduction takes its steps; passes ask before they leave out or regroup any."""
-        return Own() if self.groups else self.datapath.order
+        return self.datapath.order if self.grouped == (None, None) else Own()
 
     @property
     def total(self) -> Conversion:
@@ -200,10 +224,13 @@ class Fma:
 
     @property
     def draws(self) -> bool:
-        """Whether a step draws random bits; formats with groups are converted in the operator, and draw there."""
-        converted = (c.noise for c in self.groups or ())
-        product = None if self.product is None else self.product.noise
-        return any(noise is not None for noise in (self.acc.noise, product, *converted))
+        """Whether a reduction draws random bits; formats with groups are converted in the operator, and draw there."""
+        return self.steps_draw or any(to is not None and to.noise is not None for to in self.grouped)
+
+    @property
+    def steps_draw(self) -> bool:
+        """Whether a step does: its accumulator's rounding, or its product's."""
+        return any(to is not None and to.noise is not None for to in (self.acc, self.product))
 
     @property
     def stochastic(self) -> bool:
@@ -213,7 +240,12 @@ class Fma:
     @property
     def sees_whole_operands(self) -> bool:
         """Whether it converts by the largest magnitude of an operand, or in widths that a run may choose by it."""
-        return bool(self.open_operands) or (self.group is not None and self.group.shares_tensor)
+        return bool(self.open_operands) or self.shares_tensor
+
+    @property
+    def shares_tensor(self) -> bool:
+        """Whether it converts by the largest magnitude of an operand."""
+        return any(to is not None and to.format.shares_tensor for to in self.grouped)
 
     @property
     def swapped(self) -> Fma:

@@ -58,16 +58,15 @@ def calibrate(program: Program, data: Mapping[str, npt.NDArray[Any]]) -> Calibra
 
 def _has_scales(fma: Fma) -> bool:
     """Whether an operand has a scale for the whole tensor, which data can fix."""
-    return fma.group is not None and fma.group.sums_integers
+    return any(to is not None and to.format.sums_integers for to in fma.grouped)
 
 
 def _channels(fma: Fma, swap: bool) -> tuple[bool, bool]:
-    """Whether the operands of rows and of lanes have one scale per channel.
+    """Whether the operands of rows and of lanes have one scale per channel, or none.
 
     Such scales are computed in every execution and are not calibrated.
     """
-    assert fma.groups is not None
-    a, b = (to.channel for to in fma.groups)
+    a, b = (to is None or to.channel for to in fma.grouped)
     return (b, a) if swap else (a, b)
 
 

@@ -54,7 +54,7 @@ def contraction(op: Fma) -> Contraction:
     run = _blocks(op, path.within) if isinstance(path.within, Blocks) else _steps(op)
     if path.chunk is not None:
         return _chunked(op, run, path.chunk, rounder(op.total, POINT))
-    if op.draws:
+    if op.steps_draw:
         return lambda a, b, c, draws: run(a, b, c, list(draws.of(op, len(a))))
     return lambda a, b, c, draws: run(a, b, c, [(0, 0)] * len(a))
 

@@ -11,12 +11,12 @@ import numpy as np
 from numc.numerics.exact.multiples import to_multiple
 from numc.numerics.exact.value import ONE, POINT, PRODUCT_POINT, Value, exact_fma
 from numc.numerics.formats.rounding import rounder
-from numc.numerics.groups import GroupConversion
+from numc.numerics.groups import GroupConversion, Noisy
 from numc.numerics.operators import FP32, Fma
 from numc.numerics.reference.groups import convert_row, largest_magnitude
 from numc.numerics.reference.random import PRODUCT, accumulator_draws
 
-_TO_F32 = rounder(FP32, PRODUCT_POINT)
+_TO_F32, _VALUE_TO_F32 = rounder(FP32, PRODUCT_POINT), rounder(FP32, POINT)
 
 # What the elements of A, and of B, draw from: as if they were the accumulator's rounding and the product's.
 PARTS = 0, PRODUCT
@@ -41,8 +41,8 @@ NOWHERE = Source(0, 0, 0)
 class Vector:
     """One row of an operand along the reduction.
 
-    largest: the largest magnitude of the whole operand, or of a channel. quantized: `values`
-    are the integers already, where integers are summed. source: for a conversion that draws.
+    largest: the largest magnitude of the whole operand, or of a channel. quantized: `values` are converted already.
+    source: for a conversion that draws.
     """
 
     values: Sequence[Value]
@@ -53,10 +53,22 @@ class Vector:
 
     @cached_property
     def converted(self) -> list[Value]:
-        """What the contraction multiplies: values of the format, or integers where it sums integers."""
+        """What a sum of groups multiplies: values of the format, or integers where it sums integers."""
         if self.quantized and self.to.format.sums_integers:
             return [v >> POINT if type(v) is int else 0 for v in self.values]
-        return convert_row(list(zip(self.values, self._noise(), strict=True)), self.to, self.largest)
+        return convert_row(self._noisy, self.to, self.largest, sums=True)
+
+    @cached_property
+    def parts(self) -> list[tuple[Value, ...]]:
+        """The values of the format in binary32, as an operator multiplies them whose other operand has no groups."""
+        if self.quantized:
+            return [(value,) for value in self.values]
+        values = convert_row(self._noisy, self.to, self.largest, sums=False)
+        return [(_VALUE_TO_F32(value),) for value in values]
+
+    @property
+    def _noisy(self) -> list[Noisy]:
+        return list(zip(self.values, self._noise(), strict=True))
 
     def _noise(self) -> list[int]:
         if self.to.noise is None:

@@ -44,10 +44,13 @@ def largest_magnitude(values: Sequence[Value], *, finite: bool) -> Value:
     return max(map(magnitude, values), default=0)
 
 
-def convert_row(row: Sequence[Noisy], to: GroupConversion, largest: Value) -> list[Value]:
-    """What a contraction multiplies of one row, whose tensor or channel has the largest magnitude `largest`."""
-    shared = to.format.shared(largest)
-    return [value for group in _groups(row, to) for value in to.format.operands(group, to, shared)]
+def convert_row(row: Sequence[Noisy], to: GroupConversion, largest: Value, *, sums: bool) -> list[Value]:
+    """What a contraction multiplies of one row, whose tensor or channel has the largest magnitude `largest`.
+
+    sums: it is a sum of groups, which may be of integers; otherwise it multiplies values.
+    """
+    shared, convert = to.format.shared(largest), to.format.operands if sums else to.format.convert
+    return [value for group in _groups(row, to) for value in convert(group, to, shared)]
 
 
 def _converted(rows: Sequence[Sequence[Noisy]], to: GroupConversion) -> list[list[Value]]:

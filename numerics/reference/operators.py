@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from itertools import product
 
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from numc.numerics.exact.value import (
     POINT,
+    Value,
     bits_of,
     from_bits,
     to_array,
@@ -78,17 +80,20 @@ def dot(
     if op.datapath.admits.internal:
         return _integer_dot(a, b, c_bits)
     (start,) = _operands(c_bits, op.acc, 0, split=False)
-    if op.groups:
-        (x,), (y,) = (
-            _vectors(bits[None], to, draws, 1, part)
-            for bits, to, part in zip((a_bits, b_bits), op.groups, PARTS, strict=True)
-        )
-        grouped: np.float32 = np.float32(to_float(group_dot(op, x, y, start[0])))
-        return grouped
-    left, right = (_operands(bits, to, 0) for bits, to in zip((a_bits, b_bits), op.singles, strict=True))
-    result = contraction(op)(left, right, start[0], draws)
-    rounded: np.float32 = np.float32(to_float(result))
-    return rounded
+    x, y = (
+        _operands(bits, single, 0) if to is None else _vectors(bits[None], to, draws, 1, part)[0]
+        for bits, to, single, part in zip((a_bits, b_bits), op.grouped, op.singles, PARTS, strict=True)
+    )
+    result: np.float32 = np.float32(to_float(_contracted(op, x, y, start[0], draws)))
+    return result
+
+
+def _contracted(op: Fma, a: Vector | Sequence[Parts], b: Vector | Sequence[Parts], c: Value, draws: Draws) -> Value:
+    """One element from converted operands, which are vectors where they have groups, and the converted start."""
+    if isinstance(a, Vector) and isinstance(b, Vector):
+        return group_dot(op, a, b, c)
+    x, y = (each.parts if isinstance(each, Vector) else each for each in (a, b))
+    return contraction(op)(x, y, c, draws)
 
 
 def _integer_dot(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.NDArray[np.uint32]) -> np.float32:
@@ -117,10 +122,16 @@ def vector(
     return Vector([from_bits(b) for b in bits_of(x).tolist()], to, most, quantized, source)
 
 
-def grouped_dot(a: Vector, b: Vector, c: npt.ArrayLike, fma: Fma) -> np.float32:
-    """Return one element of a contraction of formats with groups, as `dot` does."""
-    (start,) = (from_bits(bits) for bits in bits_of(c).reshape(1).tolist())
-    result: np.float32 = np.float32(to_float(group_dot(fma, a, b, start)))
+def grouped_dot(
+    a: Vector | npt.ArrayLike, b: Vector | npt.ArrayLike, c: npt.ArrayLike, fma: Fma, *, draws: Draws = FIRST
+) -> np.float32:
+    """Return one element of a contraction as `dot` does, of operands that are vectors where they have groups."""
+    (start,) = _operands(bits_of(c).reshape(1), fma.acc, 0, split=False)
+    x, y = (
+        operand if isinstance(operand, Vector) else _operands(bits_of(operand), to, 0)
+        for operand, to in zip((a, b), fma.singles, strict=True)
+    )
+    result: np.float32 = np.float32(to_float(_contracted(fma, x, y, start[0], draws)))
     return result
 
 
@@ -147,21 +158,23 @@ def matmul(
     streams = [stream(seed, n, step) for n in range(4)]
     start = np.broadcast_to(bits_of(0.0 if c is None else c), shape)
     starts = _operands(start, op.acc, streams[START], split=False)
-    if op.groups:
-        first = Draws(streams[ACCUMULATE], 0)
-        lines = (
-            _vectors(bits, to, first, stride, part)
-            for bits, to, stride, part in zip((a_bits, b_bits.T), op.groups, (shape[1], 1), PARTS, strict=True)
-        )
-        return to_array((group_dot(op, x, y, z[0]) for (x, y), z in zip(product(*lines), starts, strict=True)), shape)
-    left, right = map(_operands, (a_bits, b_bits), op.singles, streams)
-    rows = [left[n * a_bits.shape[1] : (n + 1) * a_bits.shape[1]] for n in range(shape[0])]
-    columns = [right[n :: shape[1]] for n in range(shape[1])]
-    contract = contraction(op)
-    pairs = ((row, column) for row in rows for column in columns)
+    first = Draws(streams[ACCUMULATE], 0)
+    to_a, to_b = op.grouped
+    rows: Sequence[Vector | Sequence[Parts]]
+    columns: Sequence[Vector | Sequence[Parts]]
+    if to_a is None:
+        left, depth = _operands(a_bits, op.singles[0], streams[A]), a_bits.shape[1]
+        rows = [left[n * depth : (n + 1) * depth] for n in range(shape[0])]
+    else:
+        rows = _vectors(a_bits, to_a, first, shape[1], PARTS[0])
+    if to_b is None:
+        right = _operands(b_bits, op.singles[1], streams[B])
+        columns = [right[n :: shape[1]] for n in range(shape[1])]
+    else:
+        columns = _vectors(b_bits.T, to_b, first, 1, PARTS[1])
     results = (
-        contract(x, y, z[0], Draws(streams[ACCUMULATE], n))
-        for n, ((x, y), z) in enumerate(zip(pairs, starts, strict=True))
+        _contracted(op, x, y, z[0], Draws(streams[ACCUMULATE], n))
+        for n, ((x, y), z) in enumerate(zip(product(rows, columns), starts, strict=True))
     )
     return to_array(results, shape)
 

@@ -105,9 +105,9 @@ def _body_readers(generic: ir.Operation, number: int, element: ir.Value, found: 
             return "rounded anew in every execution"
         elif owner.name == "arith.cmpf" and use.operand_number == 0 and (asked := _asked(owner)):
             found.add(asked)
-        elif owner.name == "numc.fma" and (whole := contracted(generic)) is not None and whole.fma.groups:
-            operand, name = (whole.fma.a, whole.fma.b, None)[use.operand_number], linalg.name_of(generic)
-            if not isinstance(operand, GroupConversion):
+        elif owner.name == "numc.fma" and (whole := contracted(generic)) is not None:
+            operand, name = (*whole.fma.grouped, None)[use.operand_number], linalg.name_of(generic)
+            if operand is None:
                 return _OPEN + (name or generic.name)
             axes = _axes(generic, number, operand, dims) if has_codes(operand) else "which has no codes"
             if isinstance(axes, str):

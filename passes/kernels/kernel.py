@@ -50,7 +50,7 @@ class Kernel(Setting):
 
     @property
     def groups(self) -> Groups | None:
-        """How the dot products of groups are summed, if the operands have groups."""
+        """How the dot products of groups are summed, if both operands have groups."""
         return group_sums.groups_of(self) if self.fma.groups else None
 
     @property
@@ -104,7 +104,7 @@ class Kernel(Setting):
     @property
     def drawn(self) -> tuple[tuple[str, str], ...]:
         """The arguments, and their types, that say what accumulators draw; none if they do not draw."""
-        return tuple(stochastic.ARGUMENTS.items()) if self.fma.draws and self.groups is None else ()
+        return tuple(stochastic.ARGUMENTS.items()) if self.fma.steps_draw else ()
 
     @property
     def needs_k0(self) -> bool:
@@ -133,7 +133,7 @@ class Kernel(Setting):
     @property
     def reads_directly(self) -> bool:
         """Whether lanes can be converted as they are read (unpacked_row.py): for one row, packing is half the work."""
-        return self.tile.rows == 1 and self.datapath.in_place
+        return self.tile.rows == 1 and self.datapath.in_place and self.grouped("lanes") is None
 
     @property
     def takes_rows_in_place(self) -> bool:
@@ -153,12 +153,12 @@ class Kernel(Setting):
 
     def converts(self, side: str) -> bool:
         """Whether packing an operand may change values."""
-        return self.fma.groups is not None or self.is_open(side) or self.conversion(side) != FP32
+        return self.grouped(side) is not None or self.is_open(side) or self.conversion(side) != FP32
 
     @property
     def packs_once(self) -> bool:
         """Whether lanes can be packed as a whole while the program runs (pack_once.py): values without groups."""
-        return self.fma.groups is None and not self.is_open("lanes")
+        return self.grouped("lanes") is None and not self.is_open("lanes")
 
     @property
     def joins(self) -> bool:

@@ -93,7 +93,10 @@ class Setting:
         return self.fma.parts[self.operand(side)]
 
     def conversion(self, side: str) -> Conversion:
-        """The format of that operand, if it has no groups. A stochastic conversion has been done before, as a whole."""
+        """The format of that operand, value by value: binary32 if it has groups, whose values are made in panels.
+
+        A stochastic conversion of values without groups has been done before, as a whole.
+        """
         return self.fma.singles[self.operand(side)].settled
 
     def element(self, side: str) -> str:
@@ -115,7 +118,12 @@ class Setting:
         """Whether a run chooses the widths that products are rounded to."""
         return self.fma.product is not None and self.fma.product.open is not None
 
+    def grouped(self, side: str) -> GroupConversion | None:
+        """The format of that operand if it has groups."""
+        return self.fma.grouped[self.operand(side)]
+
     def groups_of(self, side: str) -> GroupConversion:
-        """The format of that operand, if it has groups."""
-        assert self.fma.groups is not None
-        return self.fma.groups[self.operand(side)]
+        """The format of that operand, which has groups."""
+        to = self.grouped(side)
+        assert to is not None
+        return to

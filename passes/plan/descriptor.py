@@ -285,15 +285,16 @@ def _in_plane(source: _Memory | None, plane: Plane, found: Found) -> _Memory:
 
 def _largest(f: Function, kernel: Kernel, side: str, memory: _Memory, calibrated: int | None) -> Word:
     """The largest magnitude of an operand, if its conversion depends on that; of channels the runtime finds them."""
-    if kernel.groups is not None and kernel.groups_of(side).channel:
+    to = kernel.grouped(side)
+    if to is not None and to.channel:
         return CHANNELS
     if calibrated is not None:
         return calibrated
-    if kernel.groups is None or not kernel.groups_of(side).format.shares_tensor:
+    if to is None or not to.format.shares_tensor:
         return 0
     data = f.at(f.op(f"llvm.inttoptr {memory.pointer} : i64 to {PTR}", PTR), memory.start)
     place = _stored(f, [*memory.sizes, *memory.strides])
-    finite = f.int(int(kernel.groups_of(side).format.finite_only))
+    finite = f.int(int(to.format.finite_only))
     (found,) = f.call("numc_largest", data, f.number(len(memory.sizes)), place, finite, results="i32", dialect="llvm")
     return f.cast("extui", found, "i64")
 

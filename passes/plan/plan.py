@@ -146,7 +146,7 @@ def _tile(t: TilePlan, kernel: Kernel, isa: InstructionSet) -> list[str]:
     if t.rows < 1 or t.vectors < 1 or (t.rows * t.vectors > isa.registers and kernel.matrix is None):
         registers = f"rows x vectors from 1 to {isa.registers}, the target's vector registers"
         found.append(f"tile.rows = {t.rows}, tile.vectors = {t.vectors}: want {registers}")
-    group, within, unit = fma.group and fma.group.group, fma.datapath.within, unit_of_k(fma, t.width)
+    group, within, unit = fma.group_length, fma.datapath.within, unit_of_k(fma, t.width)
     if t.k_block < unit or t.k_block > _MOST_STEPS or t.k_block % unit:
         of = f" (whole groups of {group} in whole vectors)" if group else ""
         of += f" (whole blocks of {within.length})" if isinstance(within, Blocks) else ""

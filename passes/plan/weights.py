@@ -38,8 +38,9 @@ class Packing:
 
     start: the offset of its first element; then sizes and strides along batch, rows or lanes, and k. conversion: what
     its values need first, or nothing. groups: the conversion that follows, if its format has groups; what that depends
-    on is the largest value of the operand, which is at `origin` and along `operand`. stored: what the values are in
-    then. Conversions are texts, as in a policy. Values of open widths stay as they are: runs convert them.
+    on is the largest value of the operand, which is at `origin` and along `operand`. sums: the other operand has
+    groups, too. stored: what the values are in then. Conversions are texts, as in a policy. Values of open widths stay
+    as they are: runs convert them.
     """
 
     weight: int
@@ -50,6 +51,7 @@ class Packing:
     layout: Layout
     conversion: str
     groups: str
+    sums: bool
     origin: int
     operand: Directions
     stored: str
@@ -92,7 +94,9 @@ class Packing:
             largest = np.array([largest_magnitude(row, groups.format) for row in rows], np.float32)
         else:
             largest = largest_magnitude(_elements(flat, self.origin, self.operand), groups.format)
-        operand = convert_operand(rows, groups, largest)
+        operand = convert_operand(rows, groups, largest, sums=self.sums)
+        if not self.sums:
+            return packed(operand.values.reshape(self.shape), self.layout, largest)
         chunks = magnitude_chunks(operand.values, groups, largest, self.layout.parts)  # of bfp
         return packed_groups(operand, chunks, self.shape, self.layout, largest)
 
@@ -131,7 +135,7 @@ def packing_of(weight: int, found: Found, kernel: Kernel, side: str) -> Packing 
     places, to = (directions(batch), directions(across), directions(found.shape.k)), stored_layout(kernel, side)
     if to.channel and math.prod(size for size, _ in places[0]) != 1:
         return None  # a packed weight has one list of channels
-    groups = None if kernel.fma.groups is None else kernel.groups_of(side)
+    groups = kernel.grouped(side)
     if groups is not None and groups.noise is not None:
         return None  # random bits are drawn anew in every execution
     stored = str(kernel.conversion(side) if groups is None else groups)
@@ -146,6 +150,7 @@ def packing_of(weight: int, found: Found, kernel: Kernel, side: str) -> Packing 
         layout=to,
         conversion=before,
         groups=text,
+        sums=kernel.groups is not None,
         origin=origin,
         operand=of_operand,
         stored=stored,

@@ -184,5 +184,5 @@ def _needs_whole(region: Region, side: str) -> bool:
     kernel = region.kernel
     if kernel.is_open(side):  # a run may measure it
         return True
-    groups = None if kernel.groups is None else kernel.groups_of(side)
+    groups = kernel.grouped(side)
     return groups is not None and (groups.channel or groups.format.shares_tensor)

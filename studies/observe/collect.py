@@ -31,6 +31,8 @@ from numc.compiler.arrays.statistics import (
 )
 from numc.numerics.formats import Conversion
 from numc.numerics.grammar import stated_fma
+from numc.numerics.groups import GroupConversion
+from numc.numerics.numpy_groups import convert_operand
 from numc.numerics.operators import INTERNAL, Fma
 from numc.runtime.library import library
 from numc.runtime.program import WATCHES, Program
@@ -142,7 +144,7 @@ class Collector:
         if self._what & {"exponents", "denormals"}:
             tensors = self._tensors(kernel, about, view, fma, execution.probe)
         error, size = (0.0, 0.0)
-        if "rounding" in self._what and fma.groups is None:
+        if "rounding" in self._what and _has_rounding(fma):
             error, size = _rounding(about, view, fma, execution.probe)
         with self._lock:
             row = self._found[kernel]
@@ -206,9 +208,9 @@ class Collector:
             else:
                 notes.append(f"swamping: additions of '{about['fma']}' are not counted")
         fma = stated_fma(about["fma"])
-        has_rounding = "rounding" in self._what and fma.groups is None
+        has_rounding = "rounding" in self._what and _has_rounding(fma)
         if "rounding" in self._what and not has_rounding:
-            notes.append("rounding: not of formats with groups")
+            notes.append("rounding: not of sums of groups, nor of groups that are rounded stochastically")
         return LayerStatistics(
             layer=about["name"],
             role=layer.get("role", ""),
@@ -238,6 +240,21 @@ def _offset(stride: int, depth: int) -> int:
     return min(stride, depth) // 2
 
 
+def _has_rounding(fma: Fma) -> bool:
+    """Whether the same sum in fp32 can be computed from the converted operands."""
+    return fma.groups is None and all(to is None or to.noise is None for to in fma.grouped)
+
+
+def _values(view: Operands, side: str, place: tuple[int, int], to: GroupConversion | None) -> F32Array:
+    """Return the values of one row or lane of an operand; those of one with groups are converted."""
+    values = view.values(side, *place)
+    if to is None or view.is_packed(side):
+        return values
+    largest = view.largest(side, to, *place)
+    converted: F32Array = convert_operand(values[None], replace(to, channel=False), largest, sums=False).values[0]
+    return converted
+
+
 def _rounding(about: Mapping[str, Any], view: Operands, fma: Fma, probe: F32Array) -> tuple[float, float]:
     """Return the sums of (x - r)^2 and r^2 over outputs x, `_CHAINS` of them or all.
 
@@ -248,10 +265,10 @@ def _rounding(about: Mapping[str, Any], view: Operands, fma: Fma, probe: F32Arra
     places = np.unravel_index(np.arange(count) * outputs // max(1, count), probe[0].shape)
     sides = ("lane", "row") if about["swap"] else ("row", "lane")
     operands = []
-    for side, to in zip(sides, fma.singles, strict=True):
+    for side, to, groups in zip(sides, fma.singles, fma.grouped, strict=True):
         across = places[1] if side == "row" else places[2]
         every = list(zip(places[0].tolist(), across.tolist(), strict=True))
-        known = {place: view.values(side, *place) for place in set(every)}
+        known = {place: _values(view, side, place, groups) for place in set(every)}
         line = np.stack([known[place] for place in every]) if count else np.zeros((0, depth), np.float32)
         operands.append(np.ascontiguousarray(line if view.is_packed(side) else _converted(line, to.settled)))
     start, got = (np.ascontiguousarray(p[places]) for p in probe)

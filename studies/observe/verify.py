@@ -186,19 +186,21 @@ class Watch:
         batch, row, lane = place
         places = {"row": row, "lane": lane}
         a, b = (view.values(side, batch, places[side]) for side in sides)
-        if fma.groups is None:
-            return dot(a, b, start, fma, draws=view.draws(place))
+        if fma.datapath.admits.internal:
+            return dot(a, b, start, fma)
         x, y = (
-            vector(
+            values
+            if to is None
+            else vector(
                 values,
                 to,
                 largest=view.largest(side, to, batch, places[side]),
                 source=view.source(side, batch, places[side], part),
                 quantized=view.is_packed(side),
             )
-            for values, to, side, part in zip((a, b), fma.groups, sides, PARTS, strict=True)
+            for values, to, side, part in zip((a, b), fma.grouped, sides, PARTS, strict=True)
         )
-        return grouped_dot(x, y, start, fma)
+        return grouped_dot(x, y, start, fma, draws=view.draws(place))
 
 
 def _bits(x: np.float32) -> int:

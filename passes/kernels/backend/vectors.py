@@ -25,9 +25,9 @@ def kernel_functions(kernel: Kernel) -> list[str]:
         texts.append(pack_turned_text(kernel))
     if kernel.expands:
         texts.append(expand_text(kernel))
-    if kernel.groups is not None:
-        texts += [quantize_text(kernel, side) for side in ("rows", "lanes")]
-        texts += [extremes_text(kernel, side) for side in ("rows", "lanes") if kernel.is_open(side)]
+    sides = [side for side in ("rows", "lanes") if kernel.grouped(side) is not None]
+    texts += [quantize_text(kernel, side) for side in sides]
+    texts += [extremes_text(kernel, side) for side in sides if kernel.is_open(side)]
     return texts
 
 

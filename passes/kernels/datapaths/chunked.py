@@ -85,7 +85,7 @@ def finish(s: Setting, name: str) -> str:
     Its arguments: the tile, and if there is a short chunk. Where something draws, also the depth of the reduction and
     what the micro-kernels are told.
     """
-    width, draws = s.tile.width, s.fma.draws
+    width, draws = s.tile.width, s.fma.steps_draw
     more = {"depth": "i64", **ARGUMENTS} if draws else {}
     f = Function(name, {"tile": PTR, "short": "i1", **more})
     noise = _total_noise(f, s) if draws and s.fma.total.noise else None

@@ -100,7 +100,8 @@ def block_of_k(k_block: int, width: int, fma: Fma) -> int:
 
 def unit_of_k(fma: Fma, width: int) -> int:
     """What the size of a block of k is a multiple of: no group and no block of products is in two of them."""
-    if fma.group is not None:
-        return STEPS if fma.group.group is None else math.lcm(fma.group.group, width)
     within = fma.datapath.within
-    return math.lcm(within.length, STEPS) if isinstance(within, Blocks) else STEPS
+    length = within.length if isinstance(within, Blocks) else 1
+    if fma.group_length is not None:
+        return math.lcm(fma.group_length, length, width)
+    return math.lcm(length, STEPS)

@@ -49,7 +49,7 @@ def datapath_of(fma: Fma, *, statistics: bool = False, rows: int = 1) -> Datapat
                 found = overflowing.overflowing(found)
         if fma.datapath.chunk is not None:
             found = chunked(found)
-        if fma.draws:
+        if fma.steps_draw:
             found = stochastic(found)
     return counting(found) if statistics and found.additions(fma) else found
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from numc.numerics.groups import GroupConversion
 from numc.passes.kernels.builder import Function
+from numc.passes.kernels.guard import magnitude_range
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.group_panels import ALL, GroupPanel
 from numc.passes.kernels.packing.group_rows import GroupRows
@@ -55,7 +56,7 @@ def _text(name: str, kernel: Kernel, side: str, to: GroupConversion, panel: Layo
     Arguments: the panel, how many steps of k it has, and the largest magnitude of the operand, as an encoding, or where
     those of the panel's channels are; open widths; ``DRAWN``, if the conversion draws; of rows ``SOURCE``: lanes are in
     their panel. Returns for the guard the smallest unit of a group that is not zero, less one, and the largest
-    magnitude, as encodings.
+    magnitude, as encodings; where the other operand has no groups, the range of magnitudes.
     """
     arguments = {"panel": PTR, "count": "i64", "largest": PTR if to.channel else "i32"}
     if to.open is not None:
@@ -67,10 +68,24 @@ def _text(name: str, kernel: Kernel, side: str, to: GroupConversion, panel: Layo
     f = Function(name, arguments, "i32, i32")
     of_b = (side == "rows") == kernel.swap
     draws = None if to.noise is None else PanelDraws(f, panel, to.noise, of_b)
-    of_panel = f, panel, code_of(to, f.arguments.get("width")), draws
-    group = to.format.group
+    of_panel = f, panel, code_of(to, f.arguments.get("width"), sums=kernel.groups is not None), draws
+    group, limits = to.format.group, (f.int(ALL), f.int(0))
     if group is None:
         GroupPanel(*of_panel).by_tensor(channel=to.channel)
-        return f.function(f.int(ALL), f.int(0))
-    found = GroupPanel(*of_panel).lanes(group) if side == "lanes" else GroupRows(*of_panel).rows(group)
-    return f.function(*found)
+    else:
+        limits = GroupPanel(*of_panel).lanes(group) if side == "lanes" else GroupRows(*of_panel).rows(group)
+    if kernel.groups is None and kernel.limits is not None:
+        limits = _range(f, panel)
+    return f.function(*limits)
+
+
+def _range(f: Function, panel: Layout) -> tuple[Value, Value]:
+    """The limits of values that are multiplied as other binary32 numbers are: their own magnitudes."""
+    code, steps = f.lanes(panel.width), f["count"]
+    if panel.side == "rows":
+        steps = f.i64("ceildivui", steps, panel.width)
+    with f.carry(0, f.i64("muli", steps, panel.step_words), panel.width, [code.int(ALL), code.int(0)]) as words:
+        bits = code.cast("bitcast", code.load(f.at(f["panel"], words.index)), "i32")
+        words.next = list(magnitude_range(code, bits, *words.values))
+    low, high = words.results
+    return f.reduce("minui", low), f.reduce("maxui", high)

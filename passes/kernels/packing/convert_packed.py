@@ -39,7 +39,7 @@ def convert_packed_text(name: str, kernel: Kernel, side: str, shape: tuple[int, 
             count = min(to.k_block, depth - n * to.k_block)
             before = n * to.k_block // to.width if side == "rows" else n * to.block_steps(to.k_block)
             block = f.at(base, before * to.step_words)
-            if kernel.fma.groups:
+            if kernel.grouped(side) is not None:
                 arguments = (block, f.number(count), f.fetch(data, last, "i32"), widths, *in_panel(f, to, block))
                 limits = f.call(f"{kernel.name}_quantize_{side}", *arguments, results="i32, i32")
             else:

@@ -165,8 +165,9 @@ class Layout:
 def layout(kernel: Kernel, side: str) -> Layout:
     """The layout that the micro-kernels of `kernel` read."""
     count = kernel.tile.rows if side == "rows" else kernel.tile.vectors
-    group = 0 if kernel.fma.group is None else kernel.fma.group.group or 0
-    channel = kernel.groups is not None and kernel.groups_of(side).channel
+    to = kernel.grouped(side)
+    group = 0 if to is None else to.format.group or 0
+    channel = to is not None and to.channel
     words = kernel.dot, group, channel
     alone = ""
     if kernel.dot and kernel.groups is None:
@@ -190,7 +191,7 @@ def has_codes(kernel: Kernel, side: str) -> bool:
 
     Words of them are already.
     """
-    if kernel.fma.groups is not None or kernel.dot or kernel.is_open(side):
+    if kernel.grouped(side) is not None or kernel.dot or kernel.is_open(side):
         return False
     fmt = kernel.conversion(side).format
     return fmt.bits < 32 * fmt.parts and fmt.is_usual and fmt.has_nan

@@ -19,16 +19,16 @@ _AT_A_TIME = 1 << 16
 Range = tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]
 
 
-def packed(values: F32Array, to: Layout, largest: np.float32 | float = 0.0) -> F32Array:
+def packed(values: F32Array, to: Layout, largest: np.float32 | float | F32Array = 0.0) -> F32Array:
     """Pack an operand of shape (batch, rows or lanes, k), already in its format, or in none yet; 1-D.
 
     After the panels come the guard's data: the smallest non-zero magnitude less one and the largest one of every panel
-    and block of k, as encodings. The last number is for formats with groups: `largest`, which their conversion needs.
+    and block of k, as encodings. The last numbers are for formats with groups: `largest`, which their conversion needs.
     """
     batch, size, depth = values.shape
     count, words, blocks = -(-size // to.extent), to.panel_words(depth), max(1, -(-depth // to.k_block))
     of_panels, of_limits = batch * count * words, batch * count * blocks * 2
-    memory = np.zeros(of_panels + of_limits + to.room + 1, np.float32)
+    memory = np.zeros(of_panels + of_limits + to.room + to.largest_words(size), np.float32)
     panels = memory[:of_panels].reshape(batch, count, words)
     limits = memory[of_panels : of_panels + of_limits].view(np.uint32).reshape(batch, count, blocks, 2)
     step = -(-_AT_A_TIME // max(1, batch * words))
@@ -36,7 +36,7 @@ def packed(values: F32Array, to: Layout, largest: np.float32 | float = 0.0) -> F
         some, ranges = _packed_panels(values[:, first * to.extent : (first + step) * to.extent], to)
         panels[:, first : first + step].reshape(some.shape)[...] = some
         limits[:, first : first + step] = _limits(ranges, to)
-    memory[-1] = largest
+    memory[-to.largest_words(size) :][: np.size(largest)] = largest
     return memory
 
 

@@ -293,7 +293,7 @@ def _at(f: Function, kernel: Kernel, side: str, base: Value, index: Value | int)
 
 def converts_open(kernel: Kernel, side: str) -> bool:
     """Whether an operand is converted as it is packed, to widths that a run chooses."""
-    return kernel.fma.groups is None and kernel.is_open(side)
+    return kernel.grouped(side) is None and kernel.is_open(side)
 
 
 def _function(kernel: Kernel, side: str, name: str, order: Sequence[str]) -> Function:
@@ -351,7 +351,7 @@ def _convert(
     Groups are converted when the panel is there (convert_groups.py).
     """
     to = layout(kernel, side)
-    if kernel.fma.groups:
+    if kernel.grouped(side) is not None:
         code.store(raw, place)
         return limits
     if to.alone:

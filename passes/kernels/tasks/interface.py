@@ -73,7 +73,8 @@ class Task:
 
         Processors fetch such runs ahead, which matters where a step of k is one FMA.
         """
-        return self.in_registers and self.packed != "lanes" and self.kernel.limits is None
+        no_groups = self.kernel.grouped("lanes") is None
+        return self.in_registers and self.packed != "lanes" and self.kernel.limits is None and no_groups
 
     @property
     def reads_in_place(self) -> bool:

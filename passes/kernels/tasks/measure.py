@@ -20,9 +20,8 @@ _ARGUMENTS = {"context": PTR, "begin": "i64", "end": "i64"}
 def measured(task: Task) -> list[str]:
     """The operands, ``rows`` and ``lanes``, that runs can measure: with groups of open widths, packed by tasks."""
     kernel = task.kernel
-    if kernel.groups is None:
-        return []
-    return [side for side in ("rows", "lanes") if kernel.is_open(side) and task.packed != side]
+    sides = [side for side in ("rows", "lanes") if kernel.grouped(side) is not None]
+    return [side for side in sides if kernel.is_open(side) and task.packed != side]
 
 
 def measure_name(name: str, side: str) -> str:

@@ -143,7 +143,7 @@ def make_rows(
 ) -> None:
     """Pack and convert a panel, and store its limits. rows, steps: the first row and step of k, and how many."""
     kernel, (row, count), (k0, kc) = task.kernel, rows, steps
-    if kernel.groups is None:
+    if kernel.grouped("rows") is None:
         store_limits(f, pack_rows(f, kernel, source, row, count, k0, kc, to), limits)
         return
     where = _rows_before(f, kernel, source, rows, steps, to)

@@ -128,7 +128,7 @@ def _task(frame: Frame, number: Value) -> None:
 def _pack_rows(frame: Frame, block: Block) -> None:
     """Pack all rows of the block."""
     f, kernel = frame.f, frame.task.kernel
-    if not kernel.turns or kernel.groups is not None or kernel.matrix is not None:
+    if not kernel.turns or kernel.grouped("rows") is not None or kernel.matrix is not None:
         _pack_panels(frame, block)
         return
     adjacent = rows_are_adjacent(f, block.i0, f.i64("subi", block.i_end, block.i0))
@@ -240,7 +240,7 @@ def _lanes(frame: Frame, block: Block, j: Value, count: Value) -> Panel:
         return Panel(j, count, frame.buffers["lanes"], expand(f, kernel, there, block.kc, frame.buffers["lanes"]))
     panel = room(frame, block, j, count)
     limits = pack(frame, block, panel)
-    if kernel.groups is not None:
+    if kernel.grouped("lanes") is not None:
         limits = convert_groups(f, task, "lanes", block.kc, panel.data, block.batch, j, block.k0)
     return replace(panel, limits=limits)
 

@@ -37,11 +37,13 @@ class GroupCode(ABC):
     """The code of a conversion to one kind of format with groups.
 
     `x` is a value to convert, in lanes or not. drawn: the integer that a stochastic rounding adds to it (i32), None for
-    other roundings. width: the widths that a run chose (an i64 scalar), None for a format of fixed ones.
+    other roundings. width: the widths that a run chose (an i64 scalar), None for a format of fixed ones. sums: values
+    are for sums of groups, which apply some scales themselves.
     """
 
     to: GroupConversion
     width: Value | None = field(default=None, kw_only=True)
+    sums: bool = field(default=True, kw_only=True)
 
     def shared(self, code: Code, largest: Value) -> Value | None:
         """Append what all groups of a tensor with this largest magnitude (an encoding) need, if there is anything."""

@@ -58,13 +58,13 @@ def _operands_of(generic: ir.Operation) -> dict[int, Conversion | str]:
     found = contracted(generic)
     if found is None:
         return {}
-    if found.fma.groups is not None:
-        return dict.fromkeys(found.numbers[:2], f"converted in groups by {linalg.name_of(generic)}")
-    return {
-        number: _why_not(to) or to.settled
-        for number, to in zip(found.numbers, found.fma.singles, strict=False)
-        if linalg.is_f32(linalg.body(generic).arguments[number])
-    }
+    operands: dict[int, Conversion | str] = {}
+    for number, groups, to in zip(found.numbers, found.fma.grouped, found.fma.singles, strict=False):
+        if groups is not None:
+            operands[number] = f"converted in groups by {linalg.name_of(generic)}"
+        elif linalg.is_f32(linalg.body(generic).arguments[number]):
+            operands[number] = _why_not(to) or to.settled
+    return operands
 
 
 def _why_not(to: Conversion) -> str:

@@ -54,7 +54,8 @@ def merge_products(module: ir.Operation) -> None:
 def _find(generic: ir.Operation) -> _Slice | None:
     if not linalg.contracts(generic) or linalg.input_count(generic) != 2 or len(generic.results) != 1:
         return None
-    if any(op.operation.name == "numc.fma" and _shares(op.operation) for op in linalg.body(generic).operations):
+    operations = (op.operation for op in linalg.body(generic).operations)
+    if any(op.name == "numc.fma" and fma_of(op).shares_tensor for op in operations):
         return None
     fill = _made_here(generic.operands[2])
     maps = linalg.indexing_maps(generic)
@@ -89,11 +90,6 @@ def _find(generic: ir.Operation) -> _Slice | None:
                 key=key,
             )
     return None
-
-
-def _shares(op: ir.Operation) -> bool:
-    group = fma_of(op).group
-    return group is not None and group.shares_tensor
 
 
 def _dims(map_: ir.AffineMap) -> list[set[int]]:

@@ -20,6 +20,9 @@ CODE: Mapping[type[GroupFormat], Callable[[GroupConversion, Any], GroupCode]] = 
 }
 
 
-def code_of(to: GroupConversion, width: Value | None = None) -> GroupCode:
-    """Return what appends the code of a conversion; width: an i64 scalar, if its widths are open."""
-    return replace(CODE[type(to.format)](to, to.format), width=width)
+def code_of(to: GroupConversion, width: Value | None = None, *, sums: bool = True) -> GroupCode:
+    """Return what appends the code of a conversion; width: an i64 scalar, if its widths are open.
+
+    sums: as for a `GroupCode`.
+    """
+    return replace(CODE[type(to.format)](to, to.format), width=width, sums=sums)

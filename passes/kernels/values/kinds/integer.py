@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from numc.numerics.formats import FORMATS
 from numc.numerics.kinds.integer import Int
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.group_values import INFINITY, NAN, GroupCode, Scaling, clamp, round_to_integer
+
+_LARGEST = float(FORMATS["fp32"].max_finite)
 
 
 @dataclass(frozen=True)
@@ -40,5 +43,10 @@ class IntCode(GroupCode):
         return code.select(code.compare("ord", y, y), clamp(code, near, float(self.fmt.largest)), code.f32(0.0))
 
     def values(self, code: Code, x: Value, scaling: Scaling, parts: int, drawn: Value | None) -> list[Value]:
-        """The integer: the end of a reduction applies the scales."""
-        return [self.units(code, x, scaling, drawn)]
+        """The integer, where the end of a reduction applies the scales; otherwise the value, at most the largest."""
+        units = self.units(code, x, scaling, drawn)
+        if self.sums:
+            return [units]
+        product = code.binary("addf", code.binary("mulf", units, scaling.up[0]), code.f32(0.0))  # zeros have no sign
+        is_number = code.compare("ord", product, product)
+        return [code.select(is_number, clamp(code, product, _LARGEST), product)]
