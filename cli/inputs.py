@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from numc.cli.grouped import grouped
 from numc.studies.archives import check_expansion
 from numc.support.errors import NumcError, did_you_mean, quoted
 from numc.support.files import checked_path
@@ -23,22 +25,31 @@ if TYPE_CHECKING:  # numpy is imported only where it is used, so that `--help` i
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def input_options(function: F) -> F:
-    """Add --input, --random-input, --batch and --threads."""
-    for option in (
-        click.option("--threads", type=click.IntRange(1, 1024), help="Number of threads; no bit depends on it."),
-        click.option("--batch", type=click.IntRange(1), default=1, help="Size of free dimensions of random inputs."),
-        click.option("--random-input", "seed", type=click.IntRange(0), help="Seed: fill the other inputs at random."),
-        click.option(
-            "--input",
-            "files",
-            multiple=True,
-            metavar="[NAME=]FILE",
-            help="x.npy (inputs in order), name=x.npy, or one .npz with the inputs by name. Repeatable.",
-        ),
-    ):
-        function = option(function)
-    return function
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """The inputs of a run: files, and the seed of random numbers for the others."""
+
+    files: tuple[str, ...]
+    seed: int | None
+    batch: int
+    threads: int | None
+
+
+#: Adds --input, --random-input, --batch and --threads to a command, which gets them as `given`.
+input_options = grouped(
+    "given",
+    Inputs,
+    click.option(
+        "--input",
+        "files",
+        multiple=True,
+        metavar="[NAME=]FILE",
+        help="x.npy (inputs in order), name=x.npy, or one .npz with the inputs by name. Repeatable.",
+    ),
+    click.option("--random-input", "seed", type=click.IntRange(0), help="Seed: fill the other inputs at random."),
+    click.option("--batch", type=click.IntRange(1), default=1, help="Size of free dimensions of random inputs."),
+    click.option("--threads", type=click.IntRange(1, 1024), help="Number of threads; no bit depends on it."),
+)
 
 
 def data_option(function: F) -> F:

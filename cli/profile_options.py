@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from numc.cli import output
+from numc.cli.grouped import grouped
 from numc.support.errors import NumcError
 from numc.support.files import check_writable
 
@@ -61,38 +61,17 @@ class Profiling:
         return found
 
 
-def profile_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --profile, --repeat, --trace, --report, --peak and --bandwidth; the command gets them as `profiling`."""
-
-    @functools.wraps(function)
-    def command(
-        *args: Any,
-        profile: bool,
-        repeat: int | None,
-        trace: str | None,
-        report: str | None,
-        peak: float | None,
-        bandwidth: float | None,
-        **others: Any,
-    ) -> Any:
-        return function(
-            *args,
-            profiling=Profiling(
-                wanted=profile, repeat=repeat, trace=trace, report=report, peak=peak, bandwidth=bandwidth
-            ),
-            **others,
-        )
-
-    for option in (
-        click.option("--bandwidth", type=float, metavar="GB/S", help="Of memory, in the roofline; default: measured."),
-        click.option("--peak", type=float, metavar="GFLOP/S", help="Of fp32, in the roofline; default: measured."),
-        click.option("--report", metavar="FILE.html", help="Write the profile as a page."),
-        click.option("--trace", metavar="FILE.json", help="Write what threads did when, for ui.perfetto.dev."),
-        click.option("--repeat", type=int, metavar="N", help="Profile the fastest of N runs; default: 10."),
-        click.option("--profile", is_flag=True, help="Print what the parts of the program take of its time."),
-    ):
-        option(command)
-    return command
+#: Adds --profile, --repeat, --trace, --report, --peak and --bandwidth; the command gets them as `profiling`.
+profile_options = grouped(
+    "profiling",
+    Profiling,
+    click.option("--profile", "wanted", is_flag=True, help="Print what the parts of the program take of its time."),
+    click.option("--repeat", type=int, metavar="N", help="Profile the fastest of N runs; default: 10."),
+    click.option("--trace", metavar="FILE.json", help="Write what threads did when, for ui.perfetto.dev."),
+    click.option("--report", metavar="FILE.html", help="Write the profile as a page."),
+    click.option("--peak", type=float, metavar="GFLOP/S", help="Of fp32, in the roofline; default: measured."),
+    click.option("--bandwidth", type=float, metavar="GB/S", help="Of memory, in the roofline; default: measured."),
+)
 
 
 def print_profile(found: Profile) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from numc.cli.grouped import grouped
 from numc.support.arguments import Fixed, checked_fixed
 from numc.support.errors import NumcError, quoted, shortened
 from numc.support.files import checked_path
@@ -58,9 +59,9 @@ class Arithmetic:
             raise NumcError(f"--policy says what every operation computes in: leave {given} out, or write a `default`")
         policy = load_policy(self.policy) if self.policy is not None else None
         options = Options(
-            "fp32" if self.fma is None else self.fma,
-            "fp32" if self.ops is None else self.ops,
-            "host" if self.target is None else self.target,
+            fma="fp32" if self.fma is None else self.fma,
+            ops="fp32" if self.ops is None else self.ops,
+            target="host" if self.target is None else self.target,
             policy=policy,
             respect_dtypes=self.respect_dtypes,
         )
@@ -68,38 +69,20 @@ class Arithmetic:
         return options
 
 
-def arithmetic_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --fma, --ops, --policy, --target and --no-respect-dtypes to a command.
-
-    The command gets them as `arithmetic`.
-    """
-
-    @functools.wraps(function)
-    def command(
-        *args: Any,
-        fma: str | None,
-        ops: str | None,
-        policy: str | None,
-        target: str | None,
-        respect_dtypes: bool,
-        **others: Any,
-    ) -> Any:
-        given = Arithmetic(fma, ops, policy, target, respect_dtypes=respect_dtypes)
-        return function(*args, arithmetic=given, **others)
-
-    for option in (
-        click.option(
-            "--respect-dtypes/--no-respect-dtypes",
-            default=True,
-            help="Round what tensors of bfloat16, float16 and float8 store to these (default), or compute in float32.",
-        ),
-        click.option("--target", metavar="CPU", help="host (default) or one of `numc list targets`."),
-        click.option("--policy", metavar="FILE", help="Arithmetic by layer: a file, its text, or a preset."),
-        click.option("--ops", metavar="FORMAT", help="Format of every other float operation: `numc list formats`."),
-        click.option("--fma", metavar="FMA", help="FMA operator of every contraction: `numc list fmas`, or its text."),
-    ):
-        option(command)
-    return command
+#: Adds --fma, --ops, --policy, --target and --no-respect-dtypes to a command, which gets them as `arithmetic`.
+arithmetic_options = grouped(
+    "arithmetic",
+    Arithmetic,
+    click.option("--fma", metavar="FMA", help="FMA operator of every contraction: `numc list fmas`, or its text."),
+    click.option("--ops", metavar="FORMAT", help="Format of every other float operation: `numc list formats`."),
+    click.option("--policy", metavar="FILE", help="Arithmetic by layer: a file, its text, or a preset."),
+    click.option("--target", metavar="CPU", help="host (default) or one of `numc list targets`."),
+    click.option(
+        "--respect-dtypes/--no-respect-dtypes",
+        default=True,
+        help="Round what tensors of bfloat16, float16 and float8 store to these (default), or compute in float32.",
+    ),
+)
 
 
 def fixed_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -16,7 +16,6 @@ from numc.frontends.imported import Argument, Imported
 from numc.frontends.load import load
 from numc.frontends.parse import parse_module
 from numc.numerics.dtypes import NARROW_ELEMENTS
-from numc.numerics.policy.load import load_policy
 from numc.numerics.policy.policy import Policy
 from numc.passes import facts
 from numc.passes.explicit.stored_codes import INPUTS, RESULTS
@@ -59,12 +58,7 @@ def lower(
         near, stages = did_you_mean(to, pipeline.STAGES), ", ".join(pipeline.STAGES)
         raise NumcError(f"unknown stage {quoted(to)}{near}: one of {stages}")
     imported = load(source, example_inputs, dynamic_shapes=dynamic_shapes, shapes=shapes, purpose="lower")
-    return lowered(imported, Options(fma, ops, target, policy=chosen(policy)), to)
-
-
-def chosen(policy: str | os.PathLike[str] | Policy | None) -> Policy | None:
-    """Return the policy that a text, a file or a preset stands for; None for none. Raises NumcError."""
-    return None if policy is None else load_policy(policy)
+    return lowered(imported, Options(fma=fma, ops=ops, target=target, policy=policy), to)
 
 
 def lowered(imported: Imported, options: Options, to: str, dump: Dump | None = None) -> ir.Module:

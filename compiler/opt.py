@@ -10,7 +10,6 @@ from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
 from numc.compiler import pipeline
-from numc.compiler.lower import chosen
 from numc.compiler.options import Options
 from numc.compiler.pipeline import STAGES, Pass, find_pass, upstream
 from numc.frontends import mlir
@@ -52,7 +51,7 @@ def opt(
     else:
         text, name = source, "source"
     module = parse_module(text, name)
-    run_steps(module, steps, pipeline.State.of(Options(fma, ops, target, policy=chosen(policy))))
+    run_steps(module, steps, pipeline.State.of(Options(fma=fma, ops=ops, target=target, policy=policy)))
     return module
 
 

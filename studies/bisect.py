@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field
 from numbers import Real
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from numc.compiler.lower import chosen, signature
-from numc.compiler.options import Options
+from numc.compiler.lower import signature
+from numc.compiler.options import Arithmetic, Options, Sizes
 from numc.compiler.policy_table import policy_table
 from numc.compiler.programs.compile import contents
 from numc.frontends.imported import Imported
@@ -21,12 +21,13 @@ from numc.numerics.policy.policy import Policy
 from numc.numerics.policy.text import parse_policy
 from numc.runtime.program import Program, seed_number
 from numc.runtime.tensors import as_numbers
-from numc.studies.data import BATCH, check_batch, check_data
+from numc.studies.data import Samples, check_batch, check_data
 from numc.studies.ddmin import ddmin
 from numc.studies.metrics import SquaredError, Sums, check_metrics
-from numc.support.arguments import Fixed, check_function, checked, checked_fixed
+from numc.support.arguments import check_function, checked
 from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError, did_you_mean, escaped, quoted, shortened
+from numc.support.keywords import about, keywords
 
 Array = npt.NDArray[Any]
 
@@ -104,75 +105,66 @@ class Interrupted(KeyboardInterrupt):
         self.best, self.policy, self.tries = best, policy, tries
 
 
+@dataclass(frozen=True, kw_only=True)
+class BisectOptions(Arithmetic, Sizes, Samples):
+    """The keywords of numc.bisect."""
+
+    tolerance: float = field(metadata=about("the largest error that is allowed"))
+    metric: str = field(default="relative", metadata=about(f"what an error is: {', '.join(METRICS)}"))
+    seed: int = field(
+        default=0,
+        metadata=about("of the stochastic roundings in the first batch; batch n uses seed + n"),
+    )
+    cache: bool = field(default=True, metadata=about("False compiles anew and keeps nothing"))
+    progress: Callable[[Try], None] | None = field(default=None, metadata=about("called after each try"))
+
+
 @in_default_environment
-def bisect(
-    model: Any,
-    data: Any,
-    *,
-    tolerance: float,
-    fma: str = "fp32",
-    ops: str = "fp32",
-    policy: str | os.PathLike[str] | Policy | None = None,
-    metric: str = "relative",
-    labels: Any = None,
-    batch: int = BATCH,
-    shapes: Fixed | None = None,
-    values: Mapping[str, npt.ArrayLike] | None = None,
-    target: str = "host",
-    threads: int | None = None,
-    seed: int = 0,
-    cache: bool = True,
-    progress: Callable[[Try], None] | None = None,
-) -> Bisection:
+@keywords(BisectOptions)
+def bisect(model: Any, given: BisectOptions) -> Bisection:
     """Find a smallest set of contractions that have to be in fp32 for outputs within `tolerance` of those in fp32.
 
     The set is 1-minimal: it is not enough without any one of its layers, though there may be a smaller set. Each try
     compiles and runs a program.
-    model: a file, an onnx.ModelProto or imported text. fma, ops, policy, shapes, values, target, cache: as for
-    numc.compile. data, batch: as for numc.compare. tolerance: the largest error that is allowed. metric: one of
-    METRICS. labels: class numbers, for top1. seed: of the stochastic roundings in the first batch; batch n uses
-    seed + n. progress: called after each try.
+    model: a file, an onnx.ModelProto or imported text.
     Raises NumcError if the model, the data or an option is not valid, and Interrupted for Ctrl-C.
     """
-    _check_options(model, tolerance, metric, labels, batch)
-    seed = seed_number(seed)
-    check_function(progress, "progress")
-    options = Options(fma, ops, target, policy=chosen(policy))
-    given, _ = options.resolved()
-    fixed = checked_fixed(shapes, values)
+    _check_options(model, given)
+    seed, threads, fixed = seed_number(given.seed), given.checked_threads(), given.fixed()
+    options = Options(fma=given.fma, ops=given.ops, policy=given.policy, target=given.target)
+    policy, _ = options.resolved()
     imported = load(model, shapes=fixed, purpose="bisect")
     source = model if isinstance(model, (str, os.PathLike)) else imported
     inputs, of_model = signature(imported)
     symbols = {argument.name: argument.symbols for argument in imported.inputs}
-    checked = check_data(data, labels, inputs, of_model[0], symbols, batch)
-    if metric == "top1":
-        check_metrics((metric,), checked.labels, of_model[0])
+    data = check_data(given.data, given.labels, inputs, of_model[0], symbols, given.batch)
+    if given.metric == "top1":
+        check_metrics((given.metric,), data.labels, of_model[0])
     candidates = _candidates(imported, options)
 
     def outputs(how: Options) -> Iterator[list[Array]]:
-        program = Program(contents(source, how, fixed, cache=cache, imported=imported)[0])
-        for step, (arrays, _) in enumerate(checked):
-            found = program.by_name(arrays, threads=threads, seed=(seed + step) % (1 << 64))
-            yield [as_numbers(value) for value in found.values()]
+        program = Program(contents(source, how, fixed, cache=given.cache, imported=imported)[0])
+        for step, (arrays, _) in enumerate(data):
+            results = program.by_name(arrays, threads=threads, seed=(seed + step) % (1 << 64))
+            yield [as_numbers(value) for value in results.values()]
 
-    reference = list(outputs(Options(target=target)))
-    measure = _measure(metric, reference, [of_batch for _, of_batch in checked])
+    reference = list(outputs(Options(target=given.target)))
+    measure = _measure(given.metric, reference, [labels for _, labels in data])
 
     def error(layers: tuple[int, ...], changed: Policy) -> float:
-        how = replace(options, fma="fp32", ops="fp32", policy=changed) if layers else options
-        return measure(outputs(how))
+        return measure(outputs(Options(policy=changed, target=given.target) if layers else options))
 
-    search = _Search(given, candidates, error, tolerance, progress)
+    search = _Search(policy, candidates, error, given.tolerance, given.progress)
     kept = search.smallest()
     start = search.error(())
     every = search.errors.get(tuple(candidates), start)
     layers = tuple(candidates) if kept is None else tuple(kept)
-    found, reached = None if kept is None else search.needed(kept), search.errors[layers]
+    needed, reached = None if kept is None else search.needed(kept), search.errors[layers]
     return Bisection(
-        layers=found,
+        layers=needed,
         policy=search.text(layers),
-        metric=metric,
-        tolerance=tolerance,
+        metric=given.metric,
+        tolerance=given.tolerance,
         start=start,
         every=every,
         error=reached,
@@ -181,15 +173,17 @@ def bisect(
     )
 
 
-def _check_options(model: object, tolerance: float, metric: str, labels: Any, batch: int) -> None:
-    if not isinstance(tolerance, Real) or not 0 <= tolerance < float("inf"):
-        raise NumcError(f"tolerance: got {shortened(tolerance)}, want a number of at least 0")
+def _check_options(model: object, given: BisectOptions) -> None:
+    if not isinstance(given.tolerance, Real) or not 0 <= given.tolerance < float("inf"):
+        raise NumcError(f"tolerance: got {shortened(given.tolerance)}, want a number of at least 0")
+    metric = given.metric
     if checked(metric, "metric", str, "a name") not in METRICS:
         near = did_you_mean(metric, METRICS)
         raise NumcError(f"metric {quoted(metric)}: no such metric{near}: want {', '.join(METRICS)}")
-    if labels is not None and metric != "top1":
+    if given.labels is not None and metric != "top1":
         raise NumcError(f"metric '{metric}': needs no labels, leave them out")
-    check_batch(batch)
+    check_batch(given.batch)
+    check_function(given.progress, "progress")
     if not has_inputs(model):
         raise NumcError(
             f"cannot bisect a {type(model).__name__}: want a file name (torch.export.save writes one) or an "

@@ -8,7 +8,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -33,26 +33,24 @@ from numc.runtime.container import Contents
 from numc.runtime.program import Program
 from numc.studies.comparison import Comparison
 from numc.studies.cost import report
-from numc.studies.data import BATCH, Data, check_batch, check_data
+from numc.studies.data import Data, Judged, check_batch, check_data
 from numc.studies.diff import layers_of_both, side_by_side
 from numc.studies.language.folder import is_folder, logits_of
-from numc.studies.metrics import SquaredError, Sums, check_metrics, check_names
+from numc.studies.metrics import METRICS, SquaredError, Sums, check_metrics, check_names
 from numc.studies.observe.collect import Collector
 from numc.studies.observe.layer_outputs import LayerOutput, layer_outputs
 from numc.studies.peer import Peer
 from numc.studies.results import LayerError, Result
 from numc.studies.store import Store
 from numc.support.arguments import (
-    Fixed,
     check_function,
     checked,
-    checked_fixed,
-    checked_integer,
     checked_texts,
 )
 from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError, did_you_mean, quoted
 from numc.support.files import checked_path
+from numc.support.keywords import about, keywords
 from numc.support.processor import processor_name
 from numc.support.versions import own_version, version_of
 
@@ -76,87 +74,87 @@ class Interrupted(KeyboardInterrupt):
         self.finished, self.total, self.path = finished, total, path
 
 
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions(Judged):
+    """The keywords of numc.compare."""
+
+    fmas: Sequence[str] = field(default=FMAS, metadata=about("names or texts of FMA operators"))
+    policies: Mapping[str, str | os.PathLike[str] | Policy] | Sequence[str | os.PathLike[str] | Policy] = field(
+        default=(),
+        metadata=about("more arithmetics, as a mapping from names or as a sequence (docs/policies.md)"),
+    )
+    metrics: Sequence[str] = field(
+        default=(),
+        metadata=about(f"of {', '.join(METRICS)}; if there are none, top1 with class numbers as labels, else cosine"),
+    )
+    statistics: bool = field(
+        default=True,
+        metadata=about("count swamping and exponents too, which compiles and runs each program once more"),
+    )
+    sample: str | float | Fraction = field(
+        default=1, metadata=about("the fraction 1/n of the additions that is observed for statistics")
+    )
+    results: str | os.PathLike[str] | None = field(
+        default=None,
+        metadata=about("a file that keeps every finished result; results found in it are not computed again"),
+    )
+    progress: Progress | None = field(
+        default=None,
+        metadata=about("called with a text that says what is being done, and the fraction of all work that is done"),
+    )
+
+    def check(self) -> None:
+        """Raise NumcError for a value that is not allowed, before the model is read, which takes a while."""
+        check_names(checked_texts(self.metrics, "metrics"))
+        check_batch(self.batch)
+        if counting():  # a kernel counts for one observer only
+            raise NumcError(
+                "compare: a block of collect_stats around it counts swamping: leave swamping out of the block, or "
+                "compare outside of it"
+            )
+        checked_texts(self.commands, "commands"), checked(self.statistics, "statistics", bool, "True or False")
+        check_function(self.progress, "progress")
+        self.checked_threads()
+
+
 @in_default_environment
-def compare(
-    model: Any,
-    data: Any,
-    *,
-    fmas: Sequence[str] = FMAS,
-    policies: Mapping[str, str | os.PathLike[str] | Policy] | Sequence[str | os.PathLike[str] | Policy] = (),
-    labels: Any = None,
-    metrics: Sequence[str] = (),
-    output: str | None = None,
-    batch: int = BATCH,
-    threads: int | None = None,
-    statistics: bool = True,
-    sample: str | float | Fraction = 1,
-    results: str | os.PathLike[str] | None = None,
-    example_inputs: Any = None,
-    shapes: Fixed | None = None,
-    values: Mapping[str, npt.ArrayLike] | None = None,
-    dynamic_shapes: Any = None,
-    commands: Sequence[str] = (),
-    progress: Progress | None = None,
-) -> Comparison:
+@keywords(CompareOptions)
+def compare(model: Any, given: CompareOptions) -> Comparison:
     """Run a model on the same data in several arithmetics and compare each with fp32, which is always the first.
 
-    model, example_inputs, shapes, values, dynamic_shapes: as for numc.compile. Or a folder with a language model of
-    transformers, whose data are tokens [windows, length] (numc.token_windows).
-    data: arrays or tensors by name of the input; other names are ignored. Or one array, if the model has one input.
-    fmas: names or texts of FMA operators. policies: more arithmetics, as a mapping from names or as a sequence
-    (docs/policies.md).
-    labels: class numbers, or values of the shape of the output. metrics: names in studies.metrics.METRICS; if there are
-    none, top1 with class numbers as labels, otherwise cosine. output: the name of the output that is compared, by
-    default the first.
-    batch: the number of samples that run at once, where the model leaves it free. threads: as for a Program.
-    statistics: whether to count swamping and exponents too, which compiles and runs each program once more. sample: the
-    fraction 1/n of the additions that is observed.
-    results: a file that keeps every finished result; results found in it are not computed again. commands: command
-    lines that the report shows. progress: see Progress.
+    model: as for numc.compile, or a folder with a language model of transformers, whose data are tokens [windows,
+    length] (numc.token_windows).
     Raises NumcError if the model, the data or an option is not valid, before anything is compiled, and Interrupted for
     Ctrl-C.
     """
-    _check_options(metrics, batch)  # before the model is read, which takes a while
-    checked_texts(commands, "commands"), checked(statistics, "statistics", bool, "True or False")
-    check_function(progress, "progress")
-    threads = None if threads is None else checked_integer(threads, "threads", 1, 1024)
-    fraction = sampling(sample) if statistics else None
-    columns = _columns(fmas, policies)
-    fixed = checked_fixed(shapes, values)
+    given.check()
+    threads, fixed = given.checked_threads(), given.fixed()
+    fraction = sampling(given.sample) if given.statistics else None
+    columns = _columns(given.fmas, given.policies)
     if is_folder(model):
-        module, example_inputs = logits_of(model, data)
-        _, imported = named_model(module, example_inputs, fixed, dynamic_shapes)
+        module, example_inputs = logits_of(model, given.data)
+        _, imported = named_model(module, example_inputs, fixed, given.dynamic_shapes)
         name = os.fspath(model)
     else:
-        name, imported = named_model(model, example_inputs, fixed, dynamic_shapes)
+        name, imported = named_model(model, given.example_inputs, fixed, given.dynamic_shapes)
     tables = [column.check(imported) for column in columns]
     inputs, outputs = signature(imported)
-    chosen = named_output(output, outputs)
+    chosen = named_output(given.output, outputs)
     symbols = {argument.name: argument.symbols for argument in imported.inputs}
-    ready = check_data(data, labels, inputs, chosen, symbols, batch)
-    names = check_metrics(metrics, ready.labels, chosen)
+    ready = check_data(given.data, given.labels, inputs, chosen, symbols, given.batch)
+    names = check_metrics(given.metrics, ready.labels, chosen)
     digest = _digest(imported)
-    store = Store(checked_path(results) if results is not None else None, name, digest)
+    store = Store(checked_path(given.results) if given.results is not None else None, name, digest)
     work = _Work(imported, ready, names, chosen, threads, fraction, columns, tables)
     peer = Peer.find(model, imported.sources, threads, fixed)
-    about = [ready.sha256(), names, chosen.name, threads, str(fraction), own_version(), own_sources()]
-    keys = [_key(digest, str(column.options.resolved()[0]), about) for column in columns]
-    found = _results(work, keys, store, peer, progress)
+    described = [ready.sha256(), names, chosen.name, threads, str(fraction), own_version(), own_sources()]
+    keys = [_key(digest, str(column.options.resolved()[0]), described) for column in columns]
+    results = _results(work, keys, store, peer, given.progress)
     return Comparison(
         name, ready.samples, ready.steps[0][1], threads, names, ready.kind,
-        tuple(replace(result, name=column.name) for result, column in zip(found, columns, strict=True)),
-        {"model": digest, "data": ready.sha256()}, _versions(), tuple(commands),
+        tuple(replace(result, name=column.name) for result, column in zip(results, columns, strict=True)),
+        {"model": digest, "data": ready.sha256()}, _versions(), tuple(given.commands),
     )  # fmt: skip
-
-
-def _check_options(metrics: Sequence[str], batch: int) -> None:
-    check_names(checked_texts(metrics, "metrics"))
-    check_batch(batch)
-    if counting():  # a kernel counts for one observer only
-        raise NumcError(
-            "compare: a block of collect_stats around it counts swamping: leave swamping out of the block, or compare "
-            "outside of it"
-        )
 
 
 @dataclass(frozen=True)
@@ -169,7 +167,7 @@ class Column:
     @classmethod
     def plain(cls, fma: str) -> Column:
         """Return the column of an operator. Raises NumcError for an unknown one."""
-        options = Options(fma, pack_weights=True)
+        options = Options(fma=fma, pack_weights=True)
         options.resolved()
         return cls(fma.strip(), options)
 

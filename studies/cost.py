@@ -11,7 +11,6 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from numc.compiler.arrays.words import checked_align, word_bytes
-from numc.compiler.lower import chosen
 from numc.compiler.options import Options
 from numc.frontends.load import has_inputs, load
 from numc.numerics.formats import Format
@@ -213,7 +212,7 @@ def cost(
     known = machine if machine is None or isinstance(machine, Machine) else load_machine(machine)
     share, align = checked_share(fma_share, known), checked_align(align)
     fixed = checked_fixed(shapes, values)
-    decisions = decisions_of(model, inputs, Options(fma, policy=chosen(policy)), training=training, shapes=fixed)
+    decisions = decisions_of(model, inputs, Options(fma=fma, policy=policy), training=training, shapes=fixed)
     return report(decisions, known, free=batch, fma_share=share, align=align)
 
 

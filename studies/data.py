@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from numc.compiler.options import Reading
 from numc.runtime.abi import Input, TensorSpec
 from numc.runtime.tensors import as_array, as_numbers, in_dtype
 from numc.studies.metrics import NOT_COUNTED
+from numc.support.arguments import checked_integer
 from numc.support.errors import NumcError, did_you_mean, quoted, shortened
+from numc.support.keywords import about
 
 Array = npt.NDArray[Any]
 
@@ -63,6 +66,37 @@ class Data:
 
 
 BATCH = 64  # the number of samples that run at once by default
+
+
+ABOUT_DATA = about(
+    "arrays or tensors by name of the input, where other names are ignored; or one array, if the model has one input"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Samples:
+    """The samples that a study runs a model on."""
+
+    data: Any = field(kw_only=False, metadata=ABOUT_DATA)
+    labels: Any = field(
+        default=None, metadata=about("of the samples: class numbers, or values of the shape of the output")
+    )
+    batch: int = field(
+        default=BATCH, metadata=about("the samples that run at once, where the model leaves their number free")
+    )
+    threads: int | None = field(default=None, metadata=about("that a program runs on; no bit depends on it"))
+
+    def checked_threads(self) -> int | None:
+        """Return the number of threads. Raises NumcError if it is none."""
+        return None if self.threads is None else checked_integer(self.threads, "threads", 1, 1024)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged(Reading, Samples):
+    """A model, which is read as numc.compile reads it, on samples by which an output of it is judged."""
+
+    output: str | None = field(default=None, metadata=about("the name of the output that is judged, or the first"))
+    commands: Sequence[str] = field(default=(), metadata=about("command lines that the report shows"))
 
 
 def check_batch(batch: int) -> None:

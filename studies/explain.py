@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from numc.compiler.lower import chosen
 from numc.compiler.options import Options
 from numc.compiler.policy_table import policy_table
 from numc.frontends.load import has_inputs, load, pytorch, title_of
@@ -38,7 +37,7 @@ def explain(
     of tensors. policy, fma, ops, shapes, values: as for numc.compile. Raises NumcError if the model, its inputs or an
     option is not valid.
     """
-    options = Options(fma, ops, policy=chosen(policy))
+    options = Options(fma=fma, ops=ops, policy=policy)
     options.resolved()
     fixed = checked_fixed(shapes, values)
     if has_inputs(model):

@@ -21,7 +21,7 @@ from tools.house import ROOT, sources, tree
 
 MOST = ROOT / "tools" / "ratchet.toml"
 _NAMES = ("found", "given", "kind", "one", "place")
-_WORDS = ("want", "allowed", "one of", "choose", "write", "expected")
+_WORDS = ("allowed", "one of", "choose", "write", "expected")
 _POSITIONAL, _PARAMETERS = 6, 12
 
 
@@ -82,7 +82,7 @@ def _trees() -> dict[Path, ast.Module]:
 def _listed(call: ast.Call) -> bool:
     """Whether the arguments are a list, as of a path or of what is printed, and not fields."""
     name = getattr(call.func, "attr", getattr(call.func, "id", ""))
-    return name in ("print", "max", "min", "zip", "Path", "joinpath", "chain", "Table") or any(
+    return name in ("print", "max", "min", "zip", "Path", "joinpath", "chain", "Table", "grouped") or any(
         isinstance(argument, ast.Starred) for argument in call.args
     )
 

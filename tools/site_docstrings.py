@@ -6,7 +6,9 @@ text, ``name: what it is.``, so that it stays short; a page has room.
 
 from __future__ import annotations
 
+import inspect
 import re
+from importlib import import_module
 from typing import Any
 
 import griffe
@@ -17,11 +19,34 @@ class Parameters(griffe.Extension):
 
     def on_function(self, *, func: griffe.Function, **_: Any) -> None:
         """Rewrite the docstring of a function."""
+        if any(decorator.callable_path.endswith("keywords") for decorator in func.decorators):
+            _take_keywords(func)
         _rewrite(func.docstring, [parameter.name for parameter in func.parameters])
 
     def on_class(self, *, cls: griffe.Class, **_: Any) -> None:
         """Rewrite the docstring of a class: its fields are described as parameters are."""
         _rewrite(cls.docstring, [name for name, member in cls.members.items() if member.is_attribute])
+
+
+def _take_keywords(func: griffe.Function) -> None:
+    """Give a function the parameters and the docstring that its decorator makes of a record."""
+    function: Any = import_module(func.module.path)
+    for name in func.path.removeprefix(f"{func.module.path}.").split("."):
+        function = getattr(function, name)
+    own = inspect.signature(function).parameters.values()
+    func.parameters = griffe.Parameters(
+        *(
+            griffe.Parameter(
+                parameter.name,
+                annotation=parameter.annotation,
+                kind=griffe.ParameterKind(parameter.kind.description),
+                default=None if parameter.default is parameter.empty else repr(parameter.default),
+            )
+            for parameter in own
+        )
+    )
+    if func.docstring is not None:
+        func.docstring.value = inspect.getdoc(function) or ""
 
 
 def _rewrite(docstring: griffe.Docstring | None, names: list[str]) -> None:

@@ -7,12 +7,14 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from numc.cli import output
+from numc.cli.grouped import grouped
 from numc.cli.inputs import read_data, read_labels
 from numc.cli.source import check_model, fixed_options
 from numc.support.arguments import Fixed, checked_text
@@ -43,70 +45,165 @@ Examples:
 _NOT_KEPT = "not kept: --report or --results FILE keeps them"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """The arithmetics that are compared."""
+
+    fmas: tuple[str, ...]
+    policies: tuple[str, ...]
+
+    def read(self) -> dict[str, Any]:
+        """Return them by the names that numc.compare has for them, whose default stands for none. Raises NumcError."""
+        fmas = [operator for text in self.fmas for operator in split_list("--fma", text)]
+        return {"fmas": fmas, "policies": self.policies} if fmas or self.policies else {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Samples:
+    """The samples that a model runs on: files, or windows of tokens."""
+
+    data: tuple[str, ...]
+    tokens: str | None
+    length: int | None
+    stride: int | None
+    labels: str | None
+
+    def read(self, model: str) -> tuple[Any, Array | None]:
+        """Return data and labels. Raises NumcError for options that do not fit."""
+        if self.tokens is None:
+            if self.length is not None or self.stride is not None:
+                option = "--stride" if self.length is None else "--length"
+                raise NumcError(f"{option} is about --tokens: give --tokens FILE")
+            if not self.data:
+                raise NumcError("nothing to run the model on: give --data FILE, or --tokens FILE and --length N")
+            return read_data(self.data), None if self.labels is None else read_labels(self.labels)
+        if self.data or self.labels is not None:
+            raise NumcError("--tokens says what the inputs and the labels are: leave --data and --labels out")
+        if self.length is None:
+            raise NumcError("--tokens needs --length N, the number of tokens that the model gets at once")
+        from numc.studies.language.folder import text_tokens
+        from numc.studies.language.tokens import token_windows
+
+        tokens = text_tokens(model, self.tokens) if self.tokens.endswith(".txt") else self.tokens
+        return token_windows(tokens, self.length, self.stride)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counting:
+    """Whether statistics are collected, and of how many additions."""
+
+    stats: bool
+    sample: str | None
+
+    def check(self) -> None:
+        """Raise NumcError for options that exclude each other."""
+        if self.sample is not None and not self.stats:
+            raise NumcError("--sample is about statistics: leave it or --no-stats out")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Places:
+    """Where results go."""
+
+    report: str | None
+    plots: str | None
+    results: str | None
+
+    def check(self) -> None:
+        """Raise NumcError if an output could not be written, before the work starts."""
+        from numc.studies.report.write import check_installed
+
+        if self.report is not None:
+            check_installed("jinja2")
+            check_writable(Path(self.report))
+        if self.plots is not None:
+            check_installed("matplotlib")
+            folder = Path(self.plots)
+            if folder.is_dir():
+                if not os.access(folder, os.W_OK | os.X_OK):
+                    raise NumcError(f"{folder}: cannot write: permission denied: choose another folder for plots")
+            else:
+                check_writable(folder)
+                if folder.exists():
+                    raise NumcError(f"{folder}: is a file: name a folder for plots")
+        if (kept := self.kept()) is not None:
+            check_writable(Path(kept))
+
+    def kept(self) -> str | None:
+        """Return the file of finished results, by default beside the report."""
+        return self.results or (f"{Path(self.report).with_suffix('')}.results.json" if self.report else None)
+
+
 @click.command("compare", epilog=_EPILOG)
 @click.argument("model", metavar="MODEL.onnx|MODEL.mlir|MODEL.pt2|FOLDER")
-@click.option("--fma", "fmas", multiple=True, metavar="FMA,...", help="FMA operators. Repeatable.")
-@click.option("--policy", "policies", multiple=True, metavar="FILE", help="One more: a policy. Repeatable.")
-@click.option("--data", multiple=True, metavar="[NAME=]FILE", help="Inputs: .npz or .npy. Repeatable.")
-@click.option("--tokens", metavar="FILE", help="Instead of --data: .npy, .npz or .bin of tokens, or .txt for a FOLDER.")
-@click.option("--length", type=click.IntRange(2), metavar="N", help="Of windows of --tokens; needed with it.")
-@click.option("--stride", type=click.IntRange(1), metavar="N", help="From window to window; default: the length.")
-@click.option("--labels", metavar="FILE", help="Class numbers, or values like the output's.")
+@grouped(
+    "columns",
+    Columns,
+    click.option("--fma", "fmas", multiple=True, metavar="FMA,...", help="FMA operators. Repeatable."),
+    click.option("--policy", "policies", multiple=True, metavar="FILE", help="One more: a policy. Repeatable."),
+)
+@grouped(
+    "samples",
+    Samples,
+    click.option("--data", multiple=True, metavar="[NAME=]FILE", help="Inputs: .npz or .npy. Repeatable."),
+    click.option(
+        "--tokens", metavar="FILE", help="Instead of --data: .npy, .npz or .bin of tokens, or .txt for a FOLDER."
+    ),
+    click.option("--length", type=click.IntRange(2), metavar="N", help="Of windows of --tokens; needed with it."),
+    click.option("--stride", type=click.IntRange(1), metavar="N", help="From window to window; default: the length."),
+    click.option("--labels", metavar="FILE", help="Class numbers, or values like the output's."),
+)
 @click.option("--metric", "metrics", multiple=True, metavar="NAME,...", help="top1, top5, mse, cosine, perplexity.")
 @click.option("--output", "output_name", metavar="NAME", help="The output that is compared; default: the first.")
 @click.option("--batch", type=click.IntRange(1), default=64, help="Samples that run at once.", show_default=True)
 @click.option("--threads", type=click.IntRange(1, 1024), help="Number of threads; no bit depends on it.")
-@click.option("--stats/--no-stats", default=True, help="Count swamping and exponents, which takes another run.")
-@click.option("--sample", metavar="1/N", help="Count additions of that fraction of the steps of k.")
-@click.option("--report", metavar="FILE.html", help="Write a page.")
-@click.option("--plots", metavar="FOLDER", help="Write every plot as .png and .svg.")
-@click.option("--results", metavar="FILE", help="Keep finished results there, not beside the report.")
+@grouped(
+    "counting",
+    Counting,
+    click.option("--stats/--no-stats", default=True, help="Count swamping and exponents, which takes another run."),
+    click.option("--sample", metavar="1/N", help="Count additions of that fraction of the steps of k."),
+)
+@grouped(
+    "places",
+    Places,
+    click.option("--report", metavar="FILE.html", help="Write a page."),
+    click.option("--plots", metavar="FOLDER", help="Write every plot as .png and .svg."),
+    click.option("--results", metavar="FILE", help="Keep finished results there, not beside the report."),
+)
 @fixed_options
 @click.option("--json", "want_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def compare_command(
     context: click.Context,
     model: str,
-    fmas: tuple[str, ...],
-    policies: tuple[str, ...],
-    data: tuple[str, ...],
-    tokens: str | None,
-    length: int | None,
-    stride: int | None,
-    labels: str | None,
+    columns: Columns,
+    samples: Samples,
     metrics: tuple[str, ...],
     output_name: str | None,
     batch: int,
     threads: int | None,
-    stats: bool,
-    sample: str | None,
-    report: str | None,
-    plots: str | None,
-    results: str | None,
+    counting: Counting,
+    places: Places,
     fixed: Fixed,
     want_json: bool,
 ) -> None:
     """Run a model in several arithmetics on the same data, and show how far each is from fp32 and what it costs."""
     if not os.path.isdir(model):
         check_model(model)
-    if sample is not None and not stats:
-        raise NumcError("--sample is about statistics: leave it or --no-stats out")
-    _check_places(report, plots, results)
-    place = results or (f"{Path(report).with_suffix('')}.results.json" if report else None)
-    if place is not None:
-        check_writable(Path(place))
-    operators = [one for text in fmas for one in split_list("--fma", text)]
+    counting.check()
+    places.check()
+    results = places.kept()
     names = [name for text in metrics for name in split_list("--metric", text)]
-    given, of_labels = _data(model, data, labels, tokens, length, stride)
-    from numc.studies.compare import FMAS, Interrupted, compare
+    data, labels = samples.read(model)
+    compared = columns.read()
+    from numc.studies.compare import Interrupted, compare
 
-    if not operators and not policies:
-        operators = list(FMAS)
     try:
         with _bar() as progress:
             found = compare(
-                model, given, fmas=operators, policies=policies, labels=of_labels, metrics=names, output=output_name,
-                batch=batch, threads=threads, statistics=stats, sample=sample or 1, results=place, shapes=fixed,
+                model, data, **compared, labels=labels, metrics=names, output=output_name,
+                batch=batch, threads=threads, statistics=counting.stats, sample=counting.sample or 1, results=results,
+                shapes=fixed,
                 commands=(command_line(context, model),), progress=progress,
             )  # fmt: skip
     except Interrupted as stopped:
@@ -114,38 +211,18 @@ def compare_command(
         finished = f"{stopped.finished} of {stopped.total} arithmetics are finished"
         output.say(f"numc: interrupted: {finished} and {kept}", err=True)
         context.exit(130)
-    if report is not None:
-        found.write_report(report)
-    if plots is not None:
-        found.write_plots(plots)
+    if places.report is not None:
+        found.write_report(places.report)
+    if places.plots is not None:
+        found.write_plots(places.plots)
     if want_json:
         output.as_json(found.as_json())
     else:
-        _show(found, report, plots)
+        _show(found, places.report, places.plots)
     peer = found.onnxruntime
     if peer is not None and not peer.holds:
         click.echo("numc: fp32 does not agree with onnxruntime: do not trust the rest", err=True)
         context.exit(1)
-
-
-def _data(
-    model: str, data: tuple[str, ...], labels: str | None, tokens: str | None, length: int | None, stride: int | None
-) -> tuple[Any, Array | None]:
-    """Return data and labels, of files or of windows of tokens. Raises NumcError for options that do not fit."""
-    if tokens is None:
-        if length is not None or stride is not None:
-            raise NumcError(f"{'--stride' if length is None else '--length'} is about --tokens: give --tokens FILE")
-        if not data:
-            raise NumcError("nothing to run the model on: give --data FILE, or --tokens FILE and --length N")
-        return read_data(data), None if labels is None else read_labels(labels)
-    if data or labels is not None:
-        raise NumcError("--tokens says what the inputs and the labels are: leave --data and --labels out")
-    if length is None:
-        raise NumcError("--tokens needs --length N, the number of tokens that the model gets at once")
-    from numc.studies.language.folder import text_tokens
-    from numc.studies.language.tokens import token_windows
-
-    return token_windows(text_tokens(model, tokens) if tokens.endswith(".txt") else tokens, length, stride)
 
 
 def split_list(option: str, text: str) -> list[str]:
@@ -160,27 +237,6 @@ def split_list(option: str, text: str) -> list[str]:
     if not all(part.strip() for part in parts):
         raise NumcError(f"{option} {quoted(text)}: has an empty part: want names with one comma between them")
     return [part.strip() for part in parts]
-
-
-def _check_places(report: str | None, plots: str | None, results: str | None) -> None:
-    """Raise NumcError if an output could not be written, before the work starts."""
-    from numc.studies.report.write import check_installed
-
-    if report is not None:
-        check_installed("jinja2")
-        check_writable(Path(report))
-    if plots is not None:
-        check_installed("matplotlib")
-        folder = Path(plots)
-        if folder.is_dir():
-            if not os.access(folder, os.W_OK | os.X_OK):
-                raise NumcError(f"{folder}: cannot write: permission denied: choose another folder for plots")
-        else:
-            check_writable(folder)
-            if folder.exists():
-                raise NumcError(f"{folder}: is a file: name a folder for plots")
-    if results is not None:
-        check_writable(Path(results))
 
 
 def command_line(context: click.Context, model: str) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from numc.cli import output
+from numc.cli.grouped import grouped
 from numc.cli.inputs import read_named
 from numc.cli.source import Arithmetic, arithmetic_options, check_model, fixed_options
 from numc.cli.times import print_times, timed
@@ -34,15 +35,28 @@ Examples:
 """
 
 
+@dataclass(frozen=True, kw_only=True)
+class Showing:
+    """Views of the way to a program."""
+
+    emit: str | None
+    dump_dir: str | None
+    time_passes: bool
+
+
 @click.command("compile", epilog=_EPILOG)
 @click.argument("model", metavar="MODEL.onnx|MODEL.mlir|MODEL.pt2")
 @arithmetic_options
 @fixed_options
 @click.option("--calibrate", metavar="DATA.npz", help="Inputs by name, which fix the scales of intN.")
 @click.option("-o", "--output", "out", metavar="OUT", help="File to write; default: the model's name with .numc.")
-@click.option("--emit", metavar="STAGE", help="Write the IR after a stage (`numc list stages`) to OUT or stdout.")
-@click.option("--dump-dir", metavar="DIR", help="Folder for the IR after every pass that changes it, and an index.")
-@click.option("--time-passes", is_flag=True, help="Print how long each pass takes; without the cache.")
+@grouped(
+    "showing",
+    Showing,
+    click.option("--emit", metavar="STAGE", help="Write the IR after a stage (`numc list stages`) to OUT or stdout."),
+    click.option("--dump-dir", metavar="DIR", help="Folder for the IR after every pass that changes it, and an index."),
+    click.option("--time-passes", is_flag=True, help="Print how long each pass takes; without the cache."),
+)
 @click.option(
     "--pack-weights", is_flag=True, help="Hold weights and activations in their formats: a smaller file, less memory."
 )
@@ -56,9 +70,7 @@ def compile_command(
     arithmetic: Arithmetic,
     calibrate: str | None,
     out: str | None,
-    emit: str | None,
-    dump_dir: str | None,
-    time_passes: bool,
+    showing: Showing,
     pack_weights: bool,
     statistics: bool,
     streams: int | None,
@@ -71,6 +83,7 @@ def compile_command(
     Compiling executes nothing that a model file holds: .onnx and .pt2 are data, .mlir is source code.
     """
     check_model(model)
+    emit, time_passes = showing.emit, showing.time_passes
     if emit is not None:
         given = {"--calibrate": calibrate, "--json": want_json, "--pack-weights": pack_weights, "--sign": key}
         _check_emit(emit, (option for option, value in given.items() if value))
@@ -82,7 +95,7 @@ def compile_command(
         if emit is None and Path(out).exists() and not Path(out).is_file():
             raise NumcError(f"{out}: not a regular file: a program takes the place of the file it is written to")
     options = replace(arithmetic.options(), pack_weights=pack_weights, statistics=statistics, streams=streams)
-    dump = _folder(dump_dir) if dump_dir is not None else None
+    dump = _folder(showing.dump_dir) if showing.dump_dir is not None else None
     start = time.perf_counter()
     if emit is not None:
         from numc.compiler import pipeline

@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 import time
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from numc.cli import output
-from numc.cli.inputs import gather, input_options
+from numc.cli.grouped import grouped
+from numc.cli.inputs import Inputs, gather, input_options
 from numc.cli.profile_options import Profiling, print_profile, profile_options
 from numc.cli.source import Arithmetic, arithmetic_options, fixed_options, program_from
 from numc.compiler.arrays.statistics import WHAT, Statistics, sampling
@@ -41,15 +43,47 @@ Examples:
 """
 
 
+@dataclass(frozen=True, kw_only=True)
+class Counting:
+    """Which statistics of the run to collect, and where to write them."""
+
+    stats: str | None
+    sample: str | None
+    stats_output: str | None
+
+    def what(self) -> tuple[str, ...]:
+        """Return the names of the statistics asked for. Raises NumcError for options that do not fit together."""
+        if self.stats is None:
+            for option, value in (("--sample", self.sample), ("--stats-output", self.stats_output)):
+                if value is not None:
+                    raise NumcError(f"{option} is about statistics: say which with --stats, some of {','.join(WHAT)}")
+            return ()
+        if self.stats_output is not None:
+            path = Path(self.stats_output)
+            if path.suffix != ".json":
+                raise NumcError(f"--stats-output {path}: want a name that ends in .json")
+            check_writable(path)
+        what = WHAT if self.stats == "all" else asked_for(self.stats)
+        if self.sample is not None:
+            if "swamping" not in what:
+                raise NumcError("--sample is about swamping, the other statistics are of everything: leave it out")
+            sampling(self.sample)
+        return what
+
+
 @click.command("run", epilog=_EPILOG)
 @click.argument("path", metavar="PROGRAM|MODEL")
 @input_options
 @click.option("--output", "-o", "out", metavar="FILE", help="y.npy (one output) or y.npz (all outputs, by name).")
 @click.option("--seed", "draws", type=int, metavar="N", help="Seed of stochastic roundings; default: 0.")
 @click.option("--widths", metavar="JSON|FILE", help="Of formats that leave them open: 3, [5, 2], layers, or a .json.")
-@click.option("--stats", metavar="WHAT", help=f"Statistics of every contraction: some of {','.join(WHAT)}, or all.")
-@click.option("--sample", metavar="1/N", help="Count swamping in every Nth step of a reduction; default: 1.")
-@click.option("--stats-output", metavar="FILE.json", help="Write the statistics here (numc.Statistics.from_json).")
+@grouped(
+    "counting",
+    Counting,
+    click.option("--stats", metavar="WHAT", help=f"Statistics of every contraction: some of {','.join(WHAT)}, or all."),
+    click.option("--sample", metavar="1/N", help="Count swamping in every Nth step of a reduction; default: 1."),
+    click.option("--stats-output", metavar="FILE.json", help="Write the statistics here (numc.Statistics.from_json)."),
+)
 @click.option("--verify-with", "key", metavar="KEY.pem", help="Refuse a program that this public key does not verify.")
 @profile_options
 @arithmetic_options
@@ -57,16 +91,11 @@ Examples:
 @click.option("--json", "want_json", is_flag=True, help="Print the outputs' statistics as JSON.")
 def run_command(
     path: str,
-    files: tuple[str, ...],
-    seed: int | None,
-    batch: int,
-    threads: int | None,
+    given: Inputs,
     out: str | None,
     draws: int | None,
     widths: str | None,
-    stats: str | None,
-    sample: str | None,
-    stats_output: str | None,
+    counting: Counting,
     key: str | None,
     profiling: Profiling,
     arithmetic: Arithmetic,
@@ -81,28 +110,29 @@ def run_command(
         check_writable(Path(out))
     profiling.check()
     chosen = seed_number(draws or 0)
-    what, chosen_widths = _what(stats, sample, stats_output), _widths(widths)
+    what, chosen_widths = counting.what(), _widths(widths)
     program = program_from(path, arithmetic, statistics="swamping" in what, verify_with=key)
     if out is not None and Path(out).suffix == ".npy" and len(program.outputs) != 1:
         raise NumcError(f"--output {out}: the program has {len(program.outputs)} outputs: want an .npz file")
-    inputs = gather(program, files, seed, batch)
+    inputs = gather(program, given.files, given.seed, given.batch)
     collected: Statistics | None = None
+    how: dict[str, Any] = {"threads": given.threads, "seed": chosen, "widths": chosen_widths}
     start = time.perf_counter()
     if what:
         from numc.studies.observe.collect import collect_stats
 
-        with collect_stats(what, sample=sample or 1) as block:
-            results = program.by_name(inputs, threads=threads, seed=chosen, widths=chosen_widths)
+        with collect_stats(what, sample=counting.sample or 1) as block:
+            results = program.by_name(inputs, **how)
         seconds = time.perf_counter() - start
         collected = block.statistics
     else:
-        results = program.by_name(inputs, threads=threads, seed=chosen, widths=chosen_widths)
+        results = program.by_name(inputs, **how)
         seconds = time.perf_counter() - start
-    if collected is not None and stats_output is not None:
-        output.write_statistics(collected, stats_output)
+    if collected is not None and counting.stats_output is not None:
+        output.write_statistics(collected, counting.stats_output)
     if out is not None:
         _save(Path(out), results)
-    profile = profiling.profile(program, inputs, threads=threads, seed=chosen, widths=chosen_widths)
+    profile = profiling.profile(program, inputs, **how)
     rows = [(name, value.shape, value.dtype.name, *_statistics(value)) for name, value in results.items()]
     if want_json:
         keys = ("name", "shape", "dtype", "min", "mean", "max")
@@ -118,29 +148,10 @@ def run_command(
         click.echo(f"{seconds * 1e3:.3f} ms", err=not sys.stdout.isatty())
     elif sys.stderr.isatty():
         output.say(f"wrote {out} ({seconds * 1e3:.3f} ms)", err=True)
-    if collected is not None and stats_output is None:
+    if collected is not None and counting.stats_output is None:
         output.print_statistics(collected)
     if profile is not None:
         print_profile(profile)
-
-
-def _what(stats: str | None, sample: str | None, path: str | None) -> tuple[str, ...]:
-    """Return the names of the statistics asked for. Raises NumcError for options that do not fit together."""
-    if stats is None:
-        for option, given in (("--sample", sample), ("--stats-output", path)):
-            if given is not None:
-                raise NumcError(f"{option} is about statistics: say which with --stats, some of {','.join(WHAT)}")
-        return ()
-    if path is not None:
-        if Path(path).suffix != ".json":
-            raise NumcError(f"--stats-output {path}: want a name that ends in .json")
-        check_writable(Path(path))
-    what = WHAT if stats == "all" else asked_for(stats)
-    if sample is not None:
-        if "swamping" not in what:
-            raise NumcError("--sample is about swamping, the other statistics are of everything: leave it out")
-        sampling(sample)
-    return what
 
 
 def _widths(text: str | None) -> Any:

@@ -6,12 +6,14 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from numc.cli import output
 from numc.cli.commands.compare import command_line, split_list
+from numc.cli.grouped import grouped
 from numc.cli.inputs import read_data, read_labels
 from numc.cli.source import check_model, fixed_options
 from numc.support.arguments import Fixed
@@ -35,12 +37,37 @@ Examples:
 """
 
 
+@dataclass(frozen=True, kw_only=True)
+class Samples:
+    """The files of the samples that decide, and of those that are only reported."""
+
+    data: tuple[str, ...]
+    labels: str | None
+    report_data: tuple[str, ...]
+    report_labels: str | None
+
+    def read(self) -> dict[str, Any]:
+        """Return their arrays by the names that numc.search has for them. Raises NumcError."""
+        return {
+            "data": read_data(self.data) if self.data else None,
+            "labels": None if self.labels is None else read_labels(self.labels),
+            "report_data": read_data(self.report_data) if self.report_data else None,
+            "report_labels": None if self.report_labels is None else read_labels(self.report_labels),
+        }
+
+
 @click.command("search", epilog=_EPILOG)
 @click.argument("model", metavar="MODEL.onnx|MODEL.mlir|MODEL.pt2")
-@click.option("--data", multiple=True, metavar="[NAME=]FILE", help="Inputs: .npz or .npy. Repeatable.")
-@click.option("--labels", metavar="FILE", help="Class numbers, or values like the output's.")
-@click.option("--report-data", multiple=True, metavar="[NAME=]FILE", help="Samples that are only reported. Repeatable.")
-@click.option("--report-labels", metavar="FILE", help="Their labels.")
+@grouped(
+    "samples",
+    Samples,
+    click.option("--data", multiple=True, metavar="[NAME=]FILE", help="Inputs: .npz or .npy. Repeatable."),
+    click.option("--labels", metavar="FILE", help="Class numbers, or values like the output's."),
+    click.option(
+        "--report-data", multiple=True, metavar="[NAME=]FILE", help="Samples that are only reported. Repeatable."
+    ),
+    click.option("--report-labels", metavar="FILE", help="Their labels."),
+)
 @click.option(
     "--tolerance", required=True, metavar="NUMBER|N%", help="By how much the metric may be worse than fp32's."
 )
@@ -76,10 +103,7 @@ def search_command(
     context: click.Context,
     /,
     model: str,
-    data: tuple[str, ...],
-    labels: str | None,
-    report_data: tuple[str, ...],
-    report_labels: str | None,
+    samples: Samples,
     tolerance: str,
     operators: tuple[str, ...],
     only: tuple[str, ...],
@@ -97,12 +121,9 @@ def search_command(
         raise NumcError("--output starts a search, --resume goes on with one: leave one of them out")
     known: dict[str, Any] = {
         "tolerance": _number(tolerance),
-        "operators": [one for text in operators for one in split_list("--operators", text)],
-        "only": [one for text in only for one in split_list("--only", text)],
-        "data": read_data(data) if data else None,
-        "labels": None if labels is None else read_labels(labels),
-        "report_data": read_data(report_data) if report_data else None,
-        "report_labels": None if report_labels is None else read_labels(report_labels),
+        "operators": [operator for text in operators for operator in split_list("--operators", text)],
+        "only": [name for text in only for name in split_list("--only", text)],
+        **samples.read(),
         "workers": workers or 0,
         "folder": resume or folder,
         "resume": resume is not None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from numc.cli import output
-from numc.cli.inputs import gather, input_options
+from numc.cli.inputs import Inputs, gather, input_options
 from numc.cli.source import Arithmetic, arithmetic_options, fixed_options, program_from
 
 _EPILOG = """\b
@@ -31,10 +31,7 @@ def verify_command(
     context: click.Context,
     path: str,
     samples: int,
-    files: tuple[str, ...],
-    seed: int | None,
-    batch: int,
-    threads: int | None,
+    given: Inputs,
     arithmetic: Arithmetic,
     want_json: bool,
 ) -> None:
@@ -43,12 +40,12 @@ def verify_command(
     Inputs that are not given are random, with the seed of --random-input or 0.
     """
     program = program_from(path, arithmetic)
-    inputs = gather(program, files, seed or 0, batch)
+    inputs = gather(program, given.files, seed := given.seed or 0, given.batch)
 
     from numc.studies.observe.verify import verify
 
     with output.progress("verifying") as progress:
-        report = verify(program, inputs, samples=samples, seed=seed or 0, threads=threads, progress=progress)
+        report = verify(program, inputs, samples=samples, seed=seed, threads=given.threads, progress=progress)
     columns = ("id", "name", "fma", "passes", "checked", "mismatches")
     rows = [(row.id, row.name, row.fma, row.passes, row.checked, row.mismatches) for row in report.rows]
     if want_json:

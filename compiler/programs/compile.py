@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from numc.compiler.cache import cache as programs
-from numc.compiler.options import Options
+from numc.compiler.options import CompileOptions, Options
 from numc.frontends.imported import Imported
-from numc.numerics.policy.load import load_policy
-from numc.numerics.policy.policy import Policy
 from numc.runtime.container import Contents, Description, write_program
 from numc.support.arguments import Fixed, checked, checked_fixed
 from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError, quoted
 from numc.support.files import checked_path
+from numc.support.keywords import keywords, part
 from numc.support.versions import check_torch_mlir
 
 if TYPE_CHECKING:
@@ -31,71 +30,28 @@ if TYPE_CHECKING:
 
 
 @in_default_environment
-def compile(
-    source: Any,
-    example_inputs: Any = None,
-    *,
-    fma: str = "fp32",
-    ops: str = "fp32",
-    policy: str | os.PathLike[str] | Policy | None = None,
-    target: str = "host",
-    shapes: Mapping[str, tuple[int, ...]] | None = None,
-    values: Mapping[str, npt.ArrayLike] | None = None,
-    dynamic_shapes: Any = None,
-    fast: bool = True,
-    pack_weights: bool = False,
-    calibrate: Data | None = None,
-    statistics: bool = False,
-    respect_dtypes: bool = True,
-    streams: int | None = None,
-    cache: bool = True,
-    dump_dir: str | os.PathLike[str] | None = None,
-) -> Program:
+@keywords(CompileOptions)
+def compile(source: Any, given: CompileOptions) -> Program:
     """Compile a model to a program that computes in the arithmetic named.
 
     source: a file (ONNX, linalg MLIR text, an exported program of PyTorch), or an onnx.ModelProto, torch.nn.Module,
-    torch.fx.GraphModule or torch.export.ExportedProgram. example_inputs, dynamic_shapes: for modules, what torch.export
-    takes.
-    fma: the FMA operator of every contraction and multiply-add. ops: the format of every other float operation.
-    policy: the arithmetic of every operation, instead of fma and ops: a file, a text or a preset (docs/policies.md).
-    target: host or a name of `numc list targets`. shapes: fixes input shapes by name. values: fixes inputs of an ONNX
-    model by name, which the program then does not have. cache: False compiles anew and keeps nothing. dump_dir: an
-    existing folder that receives the IR after every pass, without the cache.
-    fast: False leaves the cheap rounding sequences out; no bit may depend on it. pack_weights: the program holds
-    weights in the bits of their format, with the same results; those with groups it expands when it is loaded. It holds
-    activations in them, too, where that takes no longer and `statistics` is False (docs/memory.md).
-    statistics: kernels can count their additions (numc.collect_stats), which takes a little time even when they do not.
-    calibrate: inputs by name, on which the scales of intN are found once and for all, not in every execution.
-    respect_dtypes: what tensors of bfloat16, float16 and float8 store is rounded to these; False computes on them as on
-    float32, and rounds results only (docs/arithmetic.md). streams: the most MiB that buffers may take at once where
-    parts run side by side, 0 for one after the other; None: 64, or as many as they then take (docs/streams.md).
+    torch.fx.GraphModule or torch.export.ExportedProgram.
     Raises NumcError for bad input, or if this processor cannot run the target.
     """
     from numc.frontends.load import check_alone, load
     from numc.runtime.program import Program
 
-    fixed = checked_fixed(shapes, values)
+    fixed = given.fixed()
     if not isinstance(source, (str, os.PathLike, Imported)):
-        source = load(source, example_inputs, dynamic_shapes=dynamic_shapes, shapes=fixed, purpose="compile")
+        source = load(
+            source, given.example_inputs, dynamic_shapes=given.dynamic_shapes, shapes=fixed, purpose="compile"
+        )
     else:
-        check_alone(source, example_inputs, dynamic_shapes)
-    if calibrate is not None:
-        checked(calibrate, "calibrate", Mapping, "arrays by name of the input")
-    chosen = None if policy is None else load_policy(policy)
-    options = Options(
-        fma=fma,
-        ops=ops,
-        target=target,
-        fast=fast,
-        policy=chosen,
-        pack_weights=pack_weights,
-        statistics=statistics,
-        respect_dtypes=respect_dtypes,
-        streams=streams,
-    )
-    if calibrate is not None:
-        options = calibrated(source, options, fixed, calibrate, cache=cache)
-    return Program(contents(source, options, fixed, cache=cache, dump_dir=dump_dir)[0])
+        check_alone(source, given.example_inputs, given.dynamic_shapes)
+    options = part(Options, given)
+    if given.calibrate is not None:
+        options = calibrated(source, options, fixed, given.calibrate, cache=given.cache)
+    return Program(contents(source, options, fixed, cache=given.cache, dump_dir=given.dump_dir)[0])
 
 
 def calibrated(

@@ -296,7 +296,7 @@ def test_where_policies_come_from(tmp_path: Path) -> None:
 
 
 def test_options_are_policies() -> None:
-    assert Options("bf16_3_3", "bf16").resolved()[0] == plain("bf16_3_3{9}", "bf16")
+    assert Options(fma="bf16_3_3", ops="bf16").resolved()[0] == plain("bf16_3_3{9}", "bf16")
     assert str(plain("mp")) == "default fma = mp, ops = fp32\n"
     with pytest.raises(NumcError, match="^a policy says what every operation computes in: leave fma and ops out"):
         numc.compile(CNN, fma="mp", policy="default mp")
@@ -380,7 +380,7 @@ def test_equal_arithmetic_gives_equal_code() -> None:
     rule = 'default bf16_1_2\nlayer "sec*" fma = bf16_1_2\nop matmul bf16_1_2'
     one, two = (
         compiling.contents(Imported(mlir=TWO_PRODUCTS), o, cache=False)[0]
-        for o in (Options("bf16_1_2"), Options(policy=load_policy(rule)))
+        for o in (Options(fma="bf16_1_2"), Options(policy=load_policy(rule)))
     )
     assert one.code == two.code
 

@@ -58,7 +58,7 @@ PARSERS: dict[str, tuple[Callable[[str], object], list[str]]] = {
     "policy": (parse_policy, [POLICY]),
     "given policy": (load_policy, ["mp", "layer 0 mp", "a.policy"]),
     "arithmetic": (arithmetic, ["mp", "hfp8"]),
-    "options": (lambda text: Options(text, text, text).resolved(), ["host", "bf16"]),
+    "options": (lambda text: Options(fma=text, ops=text, target=text).resolved(), ["host", "bf16"]),
     "--shape": (lambda text: parse_shapes([text]), ["x=1x3x224x224", "a=b=1x2"]),
     "--value": (lambda text: parse_values([text]), ["sr=16000", "a=b=1,-2.5e3,true,inf"]),
     "--fma": (lambda text: split_list("--fma", text), ["a,b{3},fma(a=b,c=d)"]),

@@ -43,7 +43,7 @@ def place(tmp_path, monkeypatch):
 
 def compiled(fma="fp32", **options):
     """The contents and whether they came from the cache."""
-    return compiling.contents("model.mlir", Options(fma, **options))
+    return compiling.contents("model.mlir", Options(fma=fma, **options))
 
 
 def programs(place):
@@ -217,7 +217,7 @@ def test_a_program_is_hashed_again_where_its_file_was_touched(place, monkeypatch
 @pytest.mark.parametrize("what", ["copy", "load"])
 def test_a_hit_is_the_stored_program_to_the_byte(place, what):
     (_, first), (described, again) = (
-        compiling.to_file("model.mlir", f"{name}.numc", Options("mp")) for name in ("first", "again")
+        compiling.to_file("model.mlir", f"{name}.numc", Options(fma="mp")) for name in ("first", "again")
     )
     assert (first, again) == (False, True)
     contents, cached = compiled("mp")

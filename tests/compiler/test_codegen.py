@@ -42,7 +42,7 @@ def model(tmp_path):
 
 
 def code(model):
-    return compiling.contents(model, Options("bf16_1_2"), cache=False)[0].code
+    return compiling.contents(model, Options(fma="bf16_1_2"), cache=False)[0].code
 
 
 def test_code_does_not_depend_on_the_number_of_threads(model, monkeypatch):
@@ -153,8 +153,8 @@ def test_complete_functions_leave_the_module(monkeypatch):
 
 def test_a_dump_is_of_the_same_program(model, tmp_path, monkeypatch):
     monkeypatch.setattr(partition, "_OPERATIONS", 300)
-    whole = compiling.contents(model, Options("bf16_1_2"), cache=False, dump_dir=tmp_path)[0]
-    usual = compiling.contents(model, Options("bf16_1_2"), cache=False)[0]
+    whole = compiling.contents(model, Options(fma="bf16_1_2"), cache=False, dump_dir=tmp_path)[0]
+    usual = compiling.contents(model, Options(fma="bf16_1_2"), cache=False)[0]
     assert whole.code == usual.code
     assert whole.manifest == usual.manifest
     assert [part["kind"] for part in usual.manifest["parts"]].count("contraction") == 6
@@ -163,7 +163,7 @@ def test_a_dump_is_of_the_same_program(model, tmp_path, monkeypatch):
 @pytest.mark.parametrize("fma", ["fp32", "bf16_1_2", "midbfp", "int8"])
 def test_kernels_are_complete(fma):
     """What becomes code early is what the IR of the whole module shows."""
-    options = Options(fma, "bf16")
+    options = Options(fma=fma, ops="bf16")
     module, state = module_of(Imported(EDGES), options), pipeline.State.of(options)
     pipeline.run(module, state, to="kernels")
     early = {}

@@ -130,9 +130,9 @@ def test_programs_in_all_environments(name: str, tmp_path: Path) -> None:
 
 
 def test_programs_for_torch_are_built_in_the_default_environment() -> None:
-    want = build(MODEL, Options("mxint8"))
+    want = build(MODEL, Options(fma="mxint8"))
     with environment("ftz daz up"):
-        found = build(MODEL, Options("mxint8"))
+        found = build(MODEL, Options(fma="mxint8"))
     assert data(list(found.weights)) == data(list(want.weights))
     assert found.code == want.code
 

@@ -129,7 +129,7 @@ def test_saved_program_gives_the_same_bits(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dump")
-    build(imported(ROOT / "digits/mlp.onnx"), Options("bf16_1_2", target="x86-64-v3"), folder)
+    build(imported(ROOT / "digits/mlp.onnx"), Options(fma="bf16_1_2", target="x86-64-v3"), folder)
     return folder
 
 

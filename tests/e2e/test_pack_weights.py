@@ -105,8 +105,8 @@ def test_every_kind_of_value_for_every_target(fma: str, target: str, tmp_path: P
     t = rng.standard_normal((33, 70)).astype(np.float32)
     arguments = (Argument("x", "float32", (-1, 70)),), (Argument("y", "float32", (-1, 70)),)
     source = Imported(SPECIAL, *arguments, {1: ("w", w), 2: ("t", t)})
-    plain = build(source, Options(fma, target=runnable(target)))
-    short = build(source, Options(fma, target=target, pack_weights=True))
+    plain = build(source, Options(fma=fma, target=runnable(target)))
+    short = build(source, Options(fma=fma, target=target, pack_weights=True))
     fmt = parse_fma(fma).singles[1].format.name
     rows = [(row["values"], row["held"]) for row in short.manifest["weights"]]
     assert rows == [(0, "packed only")] * 2 + [(70 * 33, f"codes of {fmt}")] * 2
@@ -132,10 +132,10 @@ def test_micro_kernels_of_few_rows_read_codes(fma: str, rows: int) -> None:
     text = "\n".join(line for line in SPECIAL.splitlines() if "tensor.dim" not in line and "index" not in line)
     text = text.replace("tensor<?x", f"tensor<{rows}x").replace("(%n)", "()")
     source = Imported(text, *arguments, {1: ("w", w), 2: ("t", t)})
-    plans = str(lowered(source, Options(fma, pack_weights=True), "plan"))
+    plans = str(lowered(source, Options(fma=fma, pack_weights=True), "plan"))
     assert ('lanes = "codes"' in plans, 'lanes = "expanded codes"' in plans) == (rows < 4, rows > 4)
     x = rng.standard_normal((rows, 70)).astype(np.float32)
-    same_bits(*[[Program(build(source, Options(fma, pack_weights=short)))(x)] for short in (False, True)])
+    same_bits(*[[Program(build(source, Options(fma=fma, pack_weights=short)))(x)] for short in (False, True)])
 
 
 class Tied(torch.nn.Module):
@@ -191,8 +191,8 @@ def test_groups_for_every_target(fma: str, target: str) -> None:
     t = rng.standard_normal((33, 70)).astype(np.float32)
     arguments = (Argument("x", "float32", (-1, 70)),), (Argument("y", "float32", (-1, 70)),)
     source = Imported(SPECIAL, *arguments, {1: ("w", w), 2: ("t", t)})
-    plain = build(source, Options(fma, target=target))
-    short = build(source, Options(fma, target=target, pack_weights=True))
+    plain = build(source, Options(fma=fma, target=target))
+    short = build(source, Options(fma=fma, target=target, pack_weights=True))
     assert [w.storage is not None for w in short.abi.weights] == [False, False, True, True]
     same_bits(expanded(short), list(plain.weights))
 

@@ -25,7 +25,7 @@ OPERATORS = (
 @pytest.mark.all
 def test_what_is_left_out_has_the_code_of_what_is_kept(fma: str) -> None:
     def code(target: str, fast: bool) -> bytes:
-        return build(Imported(mlir=MATMUL), Options(fma, target=target, fast=fast)).code
+        return build(Imported(mlir=MATMUL), Options(fma=fma, target=target, fast=fast)).code
 
     kept = variants(fma)
     for target in set(WITHOUT_CHEAP) & set(HERE):

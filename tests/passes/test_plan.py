@@ -226,7 +226,7 @@ TILES = {
 @pytest.mark.parametrize("fma", one_in(2, ["bf16_1_1", "fp32"]))
 def test_another_tile_gives_the_same_bits(fma: str, tile: str) -> None:
     way = [changed(way="panels")] if fma == "fp32" else []
-    check(PRODUCT, Options(fma), lambda text: TILES[tile](way[0](text) if way else text))
+    check(PRODUCT, Options(fma=fma), lambda text: TILES[tile](way[0](text) if way else text))
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_another_tile_gives_the_same_bits(fma: str, tile: str) -> None:
     one_in(2, ["mp", "bf16_2_2{3}", "fmac(e6m9,chunk=8)", "fmac(e6m9:sr8)", "highbfp", "int8", "mxfp8", "amx_bf16"]),
 )
 def test_another_tile_of_other_operators(fma: str) -> None:
-    check(PRODUCT, Options(fma), changed(rows=5, vectors=3, k_block=64, partial=[2], narrow=False))
+    check(PRODUCT, Options(fma=fma), changed(rows=5, vectors=3, k_block=64, partial=[2], narrow=False))
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_another_tile_of_other_operators(fma: str) -> None:
     ],
 )
 def test_another_way_gives_the_same_bits(fma: str, target: str, edit: Edit) -> None:
-    check(PRODUCT, Options(fma, target=runnable(target)), edit)
+    check(PRODUCT, Options(fma=fma, target=runnable(target)), edit)
 
 
 def test_lanes_are_read_in_place_from_a_plane_or_packed() -> None:
@@ -261,22 +261,22 @@ def test_lanes_are_read_in_place_from_a_plane_or_packed() -> None:
     panels = changed(lanes="panels", tasks="blocks of rows and lanes", way="panels")
     more, wide = changed(rows=3, vectors=2, k_block=32), changed(vectors=4, narrow=True)
     edits = in_place, panels, lambda text: more(panels(text)), lambda text: wide(in_place(text))
-    check(DEPTHWISE, Options("bf16_1_1"), *edits)
+    check(DEPTHWISE, Options(fma="bf16_1_1"), *edits)
 
 
 @pytest.mark.parametrize("source", [PRODUCT, TRANSPOSED, TURNED, RUNS])
 @pytest.mark.parametrize(("fma", "target"), [("amx_bf16", "x86-64-v4-amx"), ("avx512_bf16", "zen4")])
 def test_words_of_bfloat16_numbers(source: str, fma: str, target: str) -> None:
     """However they are packed; the runs of steps that are adjacent have an odd length."""
-    contents, plain = (built(source, Options(fma, target=name)) for name in (runnable(target), "x86-64-v4"))
+    contents, plain = (built(source, Options(fma=fma, target=name)) for name in (runnable(target), "x86-64-v4"))
     got, want = (result(each, source) for each in (contents, plain))
-    assert "dot = 2" in pipeline_text(source, Options(fma, target=target))
+    assert "dot = 2" in pipeline_text(source, Options(fma=fma, target=target))
     assert np.array_equal(got.view(np.uint32), want.view(np.uint32))
 
 
 def test_tiles_in_matrix_registers() -> None:
     """Whole registers, for enough rows and steps of k; a tile of other rows is one of vectors, which has no words."""
-    options = Options("amx_bf16", target="x86-64-v4-amx")
+    options = Options(fma="amx_bf16", target="x86-64-v4-amx")
     for (rows, steps), tile in {(16, 24): (16, 2), (33, 64): (32, 2), (3, 150): None, (19, 23): None}.items():
         few = re.sub(r"\bA\b", f"tensor<{rows}x{steps}xf32>", PRODUCT)
         few = re.sub(r"\bB\b", f"tensor<{steps}x{N}xf32>", re.sub(r"\bC\b", f"tensor<{rows}x{N}xf32>", few))
@@ -294,7 +294,7 @@ def test_lanes_are_transposed_as_they_are_packed(fma: str, target: str) -> None:
     def panels(text: str) -> str:
         return text.replace('lanes = "transposed panels"', 'lanes = "panels"')
 
-    options = Options(fma, target=runnable(target))
+    options = Options(fma=fma, target=runnable(target))
     check(TRANSPOSED, options, panels, changed(rows=3, vectors=3, k_block=64, partial=[], narrow=False))
     a, b = feeds(TRANSPOSED).values()
     expected = np.asarray(matmul(a, b.T, fma=fma))
@@ -314,7 +314,7 @@ def test_adjacent_rows_are_transposed_as_they_are_packed(fma: str, target: str, 
     def panels(text: str) -> str:
         return text.replace('rows = "transposed panels"', 'rows = "panels"')
 
-    options, (rows, vectors) = Options(fma, target=runnable(target)), tile
+    options, (rows, vectors) = Options(fma=fma, target=runnable(target)), tile
     check(TURNED, options, panels, changed(rows=rows, vectors=vectors, k_block=64, partial=[], narrow=False))
     a, b = feeds(TURNED).values()
     expected = np.asarray(matmul(a.T, b, fma=fma))
@@ -334,7 +334,7 @@ def test_lanes_are_transposed_run_after_run(fma: str, target: str) -> None:
     def panels(text: str) -> str:
         return text.replace('lanes = "transposed panels"', 'lanes = "panels"')
 
-    options = Options(fma, target=runnable(target))
+    options = Options(fma=fma, target=runnable(target))
     check(RUNS, options, panels, changed(rows=3, vectors=3, k_block=32, partial=[], narrow=False))
     a, b = (np.moveaxis(x, 0, 1).reshape(x.shape[1], -1) for x in feeds(RUNS).values())
     expected = np.asarray(matmul(a, b.T, fma=fma))
@@ -357,7 +357,7 @@ def test_lanes_of_several_products_are_packed_once(source: str, fma: str, target
     def apart(text: str) -> str:
         return text.replace('lanes = "once"', 'lanes = "panels"')
 
-    options = Options(fma, target=runnable(target))
+    options = Options(fma=fma, target=runnable(target))
     usual = usual_contents(source, options)
     kinds = [part["kind"] for part in Program(usual).manifest["parts"]]
     assert (kinds.count("packing"), kinds.count("contraction")) == (1, 4)
@@ -369,7 +369,7 @@ def test_lanes_of_several_products_are_packed_once(source: str, fma: str, target
 
 
 def test_observers_see_lanes_that_are_packed_once_before_their_conversion() -> None:
-    program = Program(usual_contents(REPEATED, Options("mp")))
+    program = Program(usual_contents(REPEATED, Options(fma="mp")))
     table = {row["id"]: row for row in program.manifest["contractions"]}
     x, w = feeds(REPEATED).values()
     seen: list[F32Array] = []
@@ -383,7 +383,7 @@ def test_observers_see_lanes_that_are_packed_once_before_their_conversion() -> N
         watched = program(x, w)
     assert len(seen) == 4
     assert all(np.array_equal(each, w) for each in seen)
-    plain = Program(usual_contents(REPEATED, Options("fp32")))
+    plain = Program(usual_contents(REPEATED, Options(fma="fp32")))
     assert [part["bytes"] for part in program.manifest["parts"]] == [part["bytes"] for part in plain.manifest["parts"]]
     assert np.array_equal(np.asarray(watched).view(np.uint32), np.asarray(program(x, w)).view(np.uint32))
 
@@ -395,7 +395,7 @@ def test_weights_are_packed_when_the_program_is_built_or_runs(fma: str) -> None:
         return re.sub(r'(numc\.plan = .*)"at compile time"', r'\1"panels"', text)
 
     tile = changed(rows=4, vectors=3, k_block=64, partial=[], narrow=False)
-    check(CNN, Options(fma), unpacked, tile)
+    check(CNN, Options(fma=fma), unpacked, tile)
 
 
 def test_one_layer_alone() -> None:
@@ -405,7 +405,7 @@ def test_one_layer_alone() -> None:
         head, first, rest = re.split(r"(numc\.plan = .*)", text, maxsplit=1)
         return head + first.replace("guarded = true", "guarded = false") + rest
 
-    check(CNN, Options("bf16_1_1"), one)
+    check(CNN, Options(fma="bf16_1_1"), one)
 
 
 def test_every_other_element_is_read_by_a_loop() -> None:
@@ -427,7 +427,7 @@ def test_every_other_element_is_read_by_a_loop() -> None:
 
 
 def test_the_plan_of_a_product_reads_well() -> None:
-    module = pipeline_text(PRODUCT, Options("bf16_1_1", target="x86-64-v4"))
+    module = pipeline_text(PRODUCT, Options(fma="bf16_1_1", target="x86-64-v4"))
     for part in (
         'layer = "product", operator = "bf16_1_1"',
         "batch = []",
@@ -446,8 +446,8 @@ def test_the_plan_of_a_product_reads_well() -> None:
 
 @pytest.mark.parametrize(("fma", "rows", "vectors"), [("fp32", M, 1), ("mp", M, 1), ("fmac(e6m9)", 7, 2)])
 def test_some_rows_are_one_tile_where_broadcasts_are_free(fma: str, rows: int, vectors: int) -> None:
-    assert f"rows = {rows} : i64, vectors = {vectors} : i64" in pipeline_text(PRODUCT, Options(fma, target="zen4"))
-    assert "rows = 7 : i64, vectors = 2 : i64" in pipeline_text(PRODUCT, Options(fma, target="x86-64-v4"))
+    assert f"rows = {rows} : i64, vectors = {vectors} : i64" in pipeline_text(PRODUCT, Options(fma=fma, target="zen4"))
+    assert "rows = 7 : i64, vectors = 2 : i64" in pipeline_text(PRODUCT, Options(fma=fma, target="x86-64-v4"))
 
 
 def pipeline_text(source: str, options: Options) -> str:
@@ -576,7 +576,7 @@ REFUSED = {
 def test_an_impossible_plan_is_refused(name: str) -> None:
     edit, text = REFUSED[name]
     with pytest.raises(NumcError) as error:
-        built(PRODUCT, Options("bf16_1_1", target="x86-64-v4"), edit)
+        built(PRODUCT, Options(fma="bf16_1_1", target="x86-64-v4"), edit)
     assert str(error.value).startswith("layer 'product': ")
     assert text in str(error.value)
     assert "\n" not in str(error.value)
@@ -624,7 +624,7 @@ def test_an_impossible_plan_is_refused(name: str) -> None:
 )
 def test_what_targets_and_operators_cannot_do(fma: str, target: str, edit: Edit, text: str) -> None:
     with pytest.raises(NumcError) as error:
-        built(PRODUCT, Options(fma, target=target), edit)
+        built(PRODUCT, Options(fma=fma, target=target), edit)
     assert text in str(error.value)
 
 
@@ -641,7 +641,7 @@ def test_functions_are_called_by_their_layers() -> None:
 
 def test_two_contractions_of_one_number() -> None:
     with pytest.raises(NumcError) as error:
-        built(CNN, Options("mp"), lambda text: text.replace("id = 1 : i64", "id = 0 : i64"))
+        built(CNN, Options(fma="mp"), lambda text: text.replace("id = 1 : i64", "id = 0 : i64"))
     assert "layer 'node_conv2d_1': numc.contraction.id = 0: layer 'node_conv2d' has that number" in str(error.value)
 
 
@@ -656,7 +656,7 @@ def test_a_weight_that_is_not_the_packed_side() -> None:
         )
 
     with pytest.raises(NumcError, match="packing.lanes = 'at compile time': the operand of the lanes is no weight"):
-        built(CNN, Options("bf16_1_1"), edit)
+        built(CNN, Options(fma="bf16_1_1"), edit)
 
 
 def test_what_is_packed_once_is_an_argument_of_known_sizes() -> None:
@@ -668,7 +668,7 @@ def test_what_is_packed_once_is_an_argument_of_known_sizes() -> None:
     free = free.replace("D", f"tensor<?x{K}xf32>").replace("C", f"tensor<{M}x?xf32>")
     for source, text in (CNN, "no argument that is only read"), (free, "of free sizes"):
         with pytest.raises(NumcError) as error:
-            built(source, Options("fp32"), edit)
+            built(source, Options(fma="fp32"), edit)
         assert f"numc.plan.packing.lanes = 'once': the operand of the lanes is {text}" in str(error.value)
 
 

@@ -56,11 +56,11 @@ def example(name: str, options: Options) -> Callable[[], tuple[list[Imported], O
 
 
 MODELS = {
-    "cnn": example("digits/cnn.onnx", Options("bf16_2_2{3}", "bf16", "x86-64-v3", fast=False)),
-    "lstm": example("models/lstm.onnx", Options("bf16_1_1", target="x86-64-v4")),
-    "transformer": example("models/transformer.onnx", Options("bf16_1_1", "e6m9:sr8", "x86-64-v4")),
+    "cnn": example("digits/cnn.onnx", Options(fma="bf16_2_2{3}", ops="bf16", target="x86-64-v3", fast=False)),
+    "lstm": example("models/lstm.onnx", Options(fma="bf16_1_1", target="x86-64-v4")),
+    "transformer": example("models/transformer.onnx", Options(fma="bf16_1_1", ops="e6m9:sr8", target="x86-64-v4")),
     "training": training_step,
-    "groups": example("digits/cnn.onnx", Options("highbfp", target="x86-64-v2", statistics=True)),
+    "groups": example("digits/cnn.onnx", Options(fma="highbfp", target="x86-64-v2", statistics=True)),
 }
 
 
@@ -119,7 +119,7 @@ def _fails(module: ir.Module, state: State) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        Options("bf16_1_1", "bf16", "x86-64-v3"),
+        Options(fma="bf16_1_1", ops="bf16", target="x86-64-v3"),
         Options(policy=load_policy(POLICY), target="x86-64-v2", statistics=True, fast=False),
     ],
     ids=["plain", "policy"],

@@ -178,20 +178,20 @@ def test_operations_of_other_libraries_are_not_sent(monkeypatch: pytest.MonkeyPa
 
 def test_programs_that_compile_at_once_have_the_bytes_of_those_that_do_not(tmp_path: Path) -> None:
     models = [product(inner) for inner in (8, 24, 40)]
-    begun = [ahead.begin(lambda m=model: apart.build(m, Options("mp"))) for model in models]
+    begun = [ahead.begin(lambda m=model: apart.build(m, Options(fma="mp"))) for model in models]
     for number, (model, one) in enumerate(zip(models, begun, strict=True)):
-        here, _ = compile.contents(model, Options("mp"), cache=False)
+        here, _ = compile.contents(model, Options(fma="mp"), cache=False)
         for name, contents in (("here", here), ("apart", one.result())):
             write_program(tmp_path / f"{name}{number}", contents)
         assert (tmp_path / f"here{number}").read_bytes() == (tmp_path / f"apart{number}").read_bytes()
 
 
 def test_one_thread_needs_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = apart.build(product(8), Options("mp"))
+    expected = apart.build(product(8), Options(fma="mp"))
     monkeypatch.setattr(process, "ask", None)
     monkeypatch.setenv("NUMC_NUM_THREADS", "1")
-    assert apart.build(product(8), Options("mp")) == expected
-    assert apart.readings(product(8), Options("mp"), [0, 1]) == {0: ("bf16", ""), 1: ("bf16", "")}
+    assert apart.build(product(8), Options(fma="mp")) == expected
+    assert apart.readings(product(8), Options(fma="mp"), [0, 1]) == {0: ("bf16", ""), 1: ("bf16", "")}
 
 
 def test_progress_is_told() -> None:
@@ -215,7 +215,7 @@ def test_a_crash_keeps_the_ir(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(process, "_START", process._START.replace("worker.main", "import crashing; worker.main"))
     with pytest.raises(CompilerBug) as caught:
-        apart.build(product(8), Options("mp"))
+        apart.build(product(8), Options(fma="mp"))
     message = str(caught.value)
     assert message.startswith(f"pass '{name}' crashed with SIGSEGV; this is a fault of numc: ")
     found = re.search(rf"; reproduce with: numc opt (\S+/before\.mlir) --passes {name} --fma ", message)

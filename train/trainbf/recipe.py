@@ -6,6 +6,7 @@ import copy
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from numc.compiler.torch_compile.backend import backend
 from numc.support.arguments import checked, checked_integer, checked_texts
 from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError, did_you_mean, quoted, shortened, shown
+from numc.support.keywords import about, keywords
 from numc.train.recipes.arithmetics import Given
 from numc.train.recipes.losses import mean_over_ranks
 from numc.train.recipes.prepared import stateful
@@ -28,6 +30,54 @@ from numc.train.trainbf.modifier import Round, modify, selectable
 
 _GROWTH = 6.0
 """phi learning rate steps: without a gradient, R goes from 1 to 2.5 in the first quarter of the steps."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainBFOptions:
+    """The arguments of TrainBF."""
+
+    model: nn.Module = field(kw_only=False, metadata=about("with random weights, not compiled, not distributed yet"))
+    optimizer: torch.optim.Optimizer = field(
+        kw_only=False, metadata=about("of the parameters of the model; R is no part of it")
+    )
+    batch: Any = field(kw_only=False, metadata=about("a tensor, or a tuple of the positional arguments of the model"))
+    threshold: float = field(
+        default=0.01,
+        kw_only=False,
+        metadata=about(
+            "layers are normalised, the one with the largest error first, until the error of the last layer is "
+            "smaller; see `layer_errors`"
+        ),
+    )
+    steps: int | None = field(
+        default=None, metadata=about("of the whole training, for phi; not needed without `range`")
+    )
+    layers: Sequence[str] | None = field(
+        default=None,
+        metadata=about(
+            "the names of the layers to normalise, instead of those that are found; a run that goes on takes those of "
+            'the checkpoint, `state_dict()["options"]["layers"]`'
+        ),
+    )
+    range: bool = field(default=True, metadata=about("whether activations are normalised (CRNorm)"))
+    weights: bool = field(default=True, metadata=about("whether weights are normalised (RangeWeight)"))
+    scale: bool = field(default=True, metadata=about("whether the loss is scaled (RangeLossScale)"))
+    band: float = field(default=2.0, metadata=about("of RangeLossScale"))
+    arithmetic: Given = field(
+        default=BFLOAT16,
+        metadata=about("of the training; ``bf16_1_1 with ops=bf16 update=fp32`` has an fp32 update"),
+    )
+    seed: int = field(default=0, metadata=about("of stochastic rounding, 0 to 2^64 - 1"))
+    log: str | os.PathLike[str] | None = field(
+        default=None, metadata=about("a file that gets a line of JSON for every decision, at once")
+    )
+
+    def techniques(self) -> dict[str, bool]:
+        """Return which techniques are used. Raises NumcError for what is no bool."""
+        return {
+            name: checked(getattr(self, name), f"TrainBF: {name}", bool, "True or False")
+            for name in ("range", "weights", "scale")
+        }
 
 
 @in_default_environment
@@ -57,42 +107,20 @@ class TrainBF(Recipe):
 
     needs_loss = False
 
-    def __init__(
-        self,
-        model: nn.Module,
-        optimizer: torch.optim.Optimizer,
-        batch: Any,
-        threshold: float = 0.01,
-        *,
-        steps: int | None = None,
-        layers: Sequence[str] | None = None,
-        range: bool = True,
-        weights: bool = True,
-        scale: bool = True,
-        band: float = 2.0,
-        arithmetic: Given = BFLOAT16,
-        seed: int = 0,
-        log: str | os.PathLike[str] | None = None,
-    ) -> None:
+    @keywords(TrainBFOptions)
+    def __init__(self, given: TrainBFOptions) -> None:
         """Choose the layers and insert the techniques.
 
-        model: with random weights, not compiled, not distributed yet. optimizer: of its parameters; R is no part of it.
-        batch: a tensor, or a tuple of the positional arguments of the model. threshold: layers are normalised, the one
-        with the largest error first, until the error of the last layer is smaller; see `layer_errors`. steps: of the
-        whole training, for phi; not needed without `range`. layers: the names of the layers to normalise, instead of
-        those that are found; a run that goes on takes those of the checkpoint, `state_dict()["options"]["layers"]`.
-        range, weights, scale: CRNorm, RangeWeight and RangeLossScale, each of which can be left out. band: of
-        RangeLossScale. arithmetic: of the training; ``bf16_1_1 with ops=bf16 update=fp32`` has an fp32 update.
         Raises NumcError for values that are not allowed, and a model that has no layers to normalise.
         """
-        super().__init__([arithmetic], seed=seed, log=log)
-        model, inputs = _checked_model(model), _checked_batch(batch)
-        checked(optimizer, "TrainBF: optimizer", torch.optim.Optimizer, "an optimizer of torch")
-        for name, value in {"range": range, "weights": weights, "scale": scale}.items():
-            checked(value, f"TrainBF: {name}", bool, "True or False")
+        super().__init__([given.arithmetic], seed=given.seed, log=given.log)
+        model, inputs = _checked_model(given.model), _checked_batch(given.batch)
+        optimizer = checked(given.optimizer, "TrainBF: optimizer", torch.optim.Optimizer, "an optimizer of torch")
+        self._techniques = given.techniques()
+        threshold = given.threshold
         if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold < math.inf:
             raise NumcError(f"TrainBF: threshold: got {shown(threshold)}, want a relative error from 0, such as 0.01")
-        if range and steps is None:
+        if given.range and given.steps is None:
             raise NumcError("TrainBF: steps: want the number of steps of the whole training, or range=False")
         self._model, self._optimizer = model, optimizer
         rate = float(optimizer.param_groups[0]["lr"])
@@ -100,19 +128,18 @@ class TrainBF(Recipe):
             raise NumcError(
                 f"TrainBF: the optimizer's learning rate is {rate}, want one above 0 when the recipe is made"
             )
-        total = 0 if steps is None else checked_integer(steps, "TrainBF: steps", 1, 2**63 - 1)
-        self.phi = _GROWTH / (rate * total) if range else 0.0
-        self.loss_scale = RangeLossScale(band) if scale else None
+        total = 0 if given.steps is None else checked_integer(given.steps, "TrainBF: steps", 1, 2**63 - 1)
+        self.phi = _GROWTH / (rate * total) if given.range else 0.0
+        self.loss_scale = RangeLossScale(given.band) if given.scale else None
         self.rounds: tuple[Round, ...] = ()
         """The rounds in which layers were chosen, with the errors that were found; none if `layers` was given."""
         self.errors: Mapping[str, float] = {}
         """The errors of the layers after the last round."""
         self.layers: tuple[str, ...] = ()
         """The names of the normalised layers, in the order in which they were chosen."""
-        self._techniques = {"range": range, "weights": weights, "scale": scale}
-        if range or weights:
-            self._insert(inputs, float(threshold), layers)
-        elif layers:
+        if given.range or given.weights:
+            self._insert(inputs, float(threshold), given.layers)
+        elif given.layers:
             raise NumcError("TrainBF: layers: have no use without range and weights: want no layers")
         self._norms = [module for module in model.modules() if isinstance(module, CRNorm)]
         # Tensors, because torch traces numbers anew when they change.
