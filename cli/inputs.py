@@ -130,7 +130,7 @@ def read_data(texts: Sequence[str]) -> Mapping[str, Array] | Array:
             )
         if not isinstance(content, dict) and not name:
             if len(texts) > 1:
-                raise NumcError(f"--data {text}: an array without a name beside others: write NAME={text}")
+                raise NumcError(f"--data {text}: an array without a name beside others: want NAME={text}")
             return content
         for key, array in content.items() if isinstance(content, dict) else [(name, content)]:
             if key in given:

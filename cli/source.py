@@ -56,7 +56,7 @@ class Arithmetic:
 
         if self.policy is not None and (self.fma is not None or self.ops is not None):
             given = "--ops" if self.fma is None else "--fma"
-            raise NumcError(f"--policy says what every operation computes in: leave {given} out, or write a `default`")
+            raise NumcError(f"--policy says what every operation computes in: leave {given} out, or give a `default`")
         policy = load_policy(self.policy) if self.policy is not None else None
         options = Options(
             fma="fp32" if self.fma is None else self.fma,

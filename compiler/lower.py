@@ -56,7 +56,7 @@ def lower(
     """
     if checked(to, "to", str, "the name of a stage") not in pipeline.STAGES:
         near, stages = did_you_mean(to, pipeline.STAGES), ", ".join(pipeline.STAGES)
-        raise NumcError(f"unknown stage {quoted(to)}{near}: one of {stages}")
+        raise NumcError(f"unknown stage {quoted(to)}{near}: want {stages}")
     imported = load(source, example_inputs, dynamic_shapes=dynamic_shapes, shapes=shapes, purpose="lower")
     return lowered(imported, Options(fma=fma, ops=ops, target=target, policy=policy), to)
 

@@ -97,7 +97,7 @@ def _check_stage(stage: str | None, after: str, name: str) -> None:
         raise NumcError(
             f"{name}: is IR after the stage '{stage}', and without --from it is taken for a model: add --from {stage}"
         )
-    raise NumcError(f"--from {after}: {name} is IR after the stage '{stage}': write --from {stage}")
+    raise NumcError(f"--from {after}: {name} is IR after the stage '{stage}': want --from {stage}")
 
 
 def _find(step: str, module: ir.Module) -> Pass:

@@ -75,7 +75,9 @@ class Arithmetic:
         if self.policy is None:
             return plain(self.fma, self.ops), resolve(self.target, host)
         if (self.fma, self.ops) != ("fp32", "fp32"):
-            raise NumcError("a policy says what every operation computes in: leave fma and ops out, or write `default`")
+            raise NumcError(
+                "a policy says what every operation computes in: leave fma and ops out, or give a `default`"
+            )
         return load_policy(self.policy), resolve(self.target, host)
 
 

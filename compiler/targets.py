@@ -22,5 +22,5 @@ def resolve(name: str, host_features: frozenset[str]) -> Target:
     if name != "host":
         names = ["host", *TARGETS]
         near = did_you_mean(name, names)
-        raise NumcError(f"unknown target {quoted(name)}{near}: choose one of {', '.join(names)}")
+        raise NumcError(f"unknown target {quoted(name)}{near}: want {', '.join(names)}")
     return next(t for t in reversed(list(TARGETS.values())) if host_features.issuperset(t.features))

@@ -20,18 +20,18 @@ def load(path: str | os.PathLike[str]) -> Imported:
     """
     file = Path(path)
     if file.is_char_device():  # some have no end
-        raise NumcError(f"{file}: cannot read: a device; expected a file of MLIR text")
+        raise NumcError(f"{file}: cannot read: a device: want a file of MLIR text")
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise NumcError(f"{file}: cannot read: {reason}; expected a file of MLIR text") from None
+        raise NumcError(f"{file}: cannot read: {reason}: want a file of MLIR text") from None
     data = text.encode()
     try:
         process.ask("numc.frontends.parse:parse_task", {"name": str(file)}, [data], size=len(data), stack=_STACK)
     except process.CrashError as death:
         raise NumcError(
-            f"{file}: the parser of MLIR {death}: the text is nested too deeply, or damaged; write it again"
+            f"{file}: the parser of MLIR {death}: the text is nested too deeply, or damaged: make it anew"
         ) from None
     except process.LimitError as error:
         raise NumcError(f"{file}: {error}") from None

@@ -88,20 +88,20 @@ class Datapath:
     def __post_init__(self) -> None:
         if self.name not in ALL_DATAPATHS:
             near = did_you_mean(self.name, DATAPATHS)
-            raise NumcError(f"datapath {quoted(self.name)}{near}, allowed are {', '.join(DATAPATHS)}")
+            raise NumcError(f"datapath {quoted(self.name)}{near}, want {', '.join(DATAPATHS)}")
         known, given = self.admits.parameters, dict(self.parameters)
         for key in given:
             if key not in known:
-                allowed = f"{did_you_mean(key, known)}, allowed are {', '.join(known)}" if known else ", it takes none"
+                allowed = f"{did_you_mean(key, known)}, want {', '.join(known)}" if known else ", it takes none"
                 raise NumcError(f"datapath '{self.name}': unknown parameter {quoted(key)}{allowed}")
         values = tuple((key, given.get(key, each.default)) for key, each in known.items())
         object.__setattr__(self, "parameters", values)
         for (key, value), each in zip(values, known.values(), strict=True):
             if value is None:
-                raise NumcError(f"datapath '{self.name}': parameter {key} is missing, {each.about}: write {key}=...")
+                raise NumcError(f"datapath '{self.name}': parameter {key} is missing, {each.about}: want {key}=...")
             if not each.least <= value <= each.most:
                 raise NumcError(
-                    f"datapath '{self.name}': {key}={shortened(value)}, write a whole number from {each.least} to "
+                    f"datapath '{self.name}': {key}={shortened(value)}, want a whole number from {each.least} to "
                     f"{each.most}, {each.about}"
                 )
 

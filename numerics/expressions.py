@@ -79,33 +79,33 @@ def read_fma(text: str) -> Fma:
         return FMAS[name]
     if rest and str(head) in ALIASES:
         allowed = " or ".join(k for k in FMAS if k.startswith(f"{head}{{"))
-        raise NumcError(f"operator {quoted(text)}: {shortened(rest[0])} products, allowed are {allowed}")
+        raise NumcError(f"operator {quoted(text)}: {shortened(rest[0])} products, want {allowed}")
     if _single_format(name, None) is not None:
-        raise NumcError(f"'{name}' is a format, not an FMA operator: write fmac({name}) or fma(a={name}, acc=...)")
+        raise NumcError(f"'{name}' is a format, not an FMA operator: want fmac({name}) or fma(a={name}, acc=...)")
     if str(head) in _CALLS:
-        raise NumcError(f"operator '{name}' needs its formats: write {_CALLS[str(head)]}")
+        raise NumcError(f"operator '{name}' needs its formats: want {_CALLS[str(head)]}")
     _check_sized(name)
     near = did_you_mean(name.lower(), [*FMAS, *ALIASES, *GROUP_FORMATS, *FORMATS])
     raise NumcError(
-        f"unknown FMA operator {quoted(name)}{near}: allowed are {', '.join(FMAS)}, {', '.join(_CALLS.values())}, "
+        f"unknown FMA operator {quoted(name)}{near}: want {', '.join(FMAS)}, {', '.join(_CALLS.values())}, "
         f"{GROUP_SYNTAX}"
     )
 
 
 def _check_sized(name: str) -> None:
     if needs := _SIZED.get(name):
-        raise NumcError(f"format '{name}' needs its sizes: write {needs.syntax}, as in {needs.example}")
+        raise NumcError(f"format '{name}' needs its sizes: want {needs.syntax}, as in {needs.example}")
 
 
 def _parse(text: str, start: str) -> Tree[Token]:
     what = "FMA operator" if start == "fma" else "format"
     if text.count("(") > _BRACKETS:  # deep trees take more recursion than Python allows
-        raise NumcError(f"{what} {quoted(text)}: {text.count('(')} opening brackets, allowed are {_BRACKETS}")
+        raise NumcError(f"{what} {quoted(text)}: {text.count('(')} opening brackets, want at most {_BRACKETS}")
     try:
         return _PARSER.parse(text, start=start)
     except UnexpectedInput as error:
         syntax = f"a name or {', '.join(_CALLS.values())}" if start == "fma" else f"{FORMAT_SYNTAX}, then :rounding"
-        raise NumcError(f"{what} {quoted(text)}: cannot read it from {_place(text, error)}, write {syntax}") from None
+        raise NumcError(f"{what} {quoted(text)}: cannot read it from {_place(text, error)}, want {syntax}") from None
 
 
 def _place(text: str, error: UnexpectedInput) -> str:
@@ -136,7 +136,7 @@ def _any_conversion(tree: Tree[Token]) -> Conversion | GroupConversion:
         return to
     assert widths is not None
     if to.noise is None:
-        raise NumcError(f"'{to}:discard': only stochastic roundings make a difference, write '{to}:sr8:discard'")
+        raise NumcError(f"'{to}:discard': only stochastic roundings make a difference, want '{to}:sr8:discard'")
     return replace(to, discard=widths.significand[1])
 
 
@@ -157,7 +157,7 @@ def _options(name: str, options: list[str]) -> tuple[str, str]:
         else:
             near = did_you_mean(option.lower(), ROUNDINGS)
             allowed = ", ".join((ROUNDING_SYNTAX, *OVERFLOWS))
-            raise NumcError(f"unknown rounding {quoted(option)} of '{name}'{near}: allowed are {allowed}")
+            raise NumcError(f"unknown rounding {quoted(option)} of '{name}'{near}: want {allowed}")
     return rounding, overflow
 
 
@@ -175,7 +175,7 @@ def _group_format(node: Token | Tree[Token]) -> tuple[GroupFormat, Open | None] 
             return None
         widths = most.opened(least)
         if widths is None:
-            raise NumcError(f"format {quoted(f'{name}({chr(44).join(given)})')}: a range is allowed {_RANGES}")
+            raise NumcError(f"format {quoted(f'{name}({chr(44).join(given)})')}: want a range only {_RANGES}")
         _check_range(given[-1], *widths.significand)
         return most, widths
     found = _read_group(str(node), None) or GROUP_FORMATS.get(str(node))
@@ -201,7 +201,7 @@ def _format(node: Token | Tree[Token]) -> tuple[Format, Open | None]:
 def _open_format(text: str) -> tuple[Format, Open]:
     match = _OPEN.fullmatch(text)
     if match is None:
-        raise NumcError(f"format {quoted(text)}: write eXmY, eXmYn or eXmYfn, in which X and Y may be ranges like 2..8")
+        raise NumcError(f"format {quoted(text)}: want eXmY, eXmYn or eXmYfn, in which X and Y may be ranges like 2..8")
     *sizes, kind = match.groups()
     ends = []
     for low, high in (sizes[:2], sizes[2:]):
@@ -224,13 +224,13 @@ def _fixed_format(node: Token | Tree[Token]) -> Format:
         found = _single_format(str(head), [_written(argument) for argument in arguments])
         if found is None:
             sized = " or ".join(kind.syntax for kind in KINDS if kind.call)
-            raise NumcError(f"unknown format {quoted(f'{head}(...)')}: allowed is {FORMAT_SYNTAX} or {sized}")
+            raise NumcError(f"unknown format {quoted(f'{head}(...)')}: want {FORMAT_SYNTAX} or {sized}")
         return found
     text = name = str(node)
     if node.type == "PAPER":
         sign, exponent, significand, kind = text.split("/")
         if sign != "1" or kind not in ("d", "n"):
-            raise NumcError(f"format {quoted(text)}: write 1/X/Y/d (with subnormals) or 1/X/Y/n (without)")
+            raise NumcError(f"format {quoted(text)}: want 1/X/Y/d (with subnormals) or 1/X/Y/n (without)")
         x, y = _size(exponent, text), _size(significand, text)
         name = f"e{x}m{y}" + ("n" if kind == "n" else "")
     if name == "bf16x1":
@@ -238,11 +238,11 @@ def _fixed_format(node: Token | Tree[Token]) -> Format:
     if (fmt := _single_format(name, None)) is not None:
         return fmt
     if re.fullmatch(r"bf16x\d+", name, re.ASCII):
-        raise NumcError(f"format {quoted(name)}: allowed are bf16x1, bf16x2 and bf16x3")
+        raise NumcError(f"format {quoted(name)}: want bf16x1, bf16x2 or bf16x3")
     _check_sized(name)
     near = did_you_mean(name.lower(), [*FORMATS, *GROUP_FORMATS])
     raise NumcError(
-        f"unknown format {quoted(name)}{near}: allowed are {', '.join(FORMATS)}, {SYNTAX}; along an axis {GROUP_SYNTAX}"
+        f"unknown format {quoted(name)}{near}: want {', '.join(FORMATS)}, {SYNTAX}; along an axis {GROUP_SYNTAX}"
     )
 
 
@@ -278,18 +278,16 @@ def _call(tree: Tree[Token]) -> Fma:
     name = str(tree.children[0])
     if name not in _CALLS:
         near = did_you_mean(name.lower(), _CALLS)
-        raise NumcError(
-            f"unknown FMA operator {quoted(name + '(...)')}{near}: allowed are {', '.join(_CALLS.values())}"
-        )
+        raise NumcError(f"unknown FMA operator {quoted(name + '(...)')}{near}: want {', '.join(_CALLS.values())}")
     given = _arguments(name, tree.children[1:])  # type: ignore[arg-type]
     datapath = _datapath(name, given)
     if name == "fma":
         return _fma(given, datapath)
     f = _taken(name, given, "a")
     if isinstance(f, GroupConversion):
-        raise NumcError(f"{name}({f}): {name} takes a format of single values, write fma(a={f}, acc=fp32)")
+        raise NumcError(f"{name}({f}): {name} takes a format of single values, want fma(a={f}, acc=fp32)")
     if f.format.parts > 1:
-        raise NumcError(f"{name}({f}): {name} takes a format of one part, write fma(a={f}, acc=...)")
+        raise NumcError(f"{name}({f}): {name} takes a format of one part, want fma(a={f}, acc=...)")
     acc = FP32 if name.endswith("s") else f
     return Fma("", f, f, acc, 1, datapath, f if name.startswith("mac") else None)
 
@@ -299,7 +297,7 @@ def _datapath(name: str, given: dict[str, Tree[Token] | Token]) -> Datapath:
     path, parameters = _path(given["datapath"]) if "datapath" in given else ("fp32", {})
     chunk = _number(name, "chunk", _text(given["chunk"]), 1, MAX_CHUNK) if "chunk" in given else None
     if "total" in given and (text := _text(given["total"])) != "fp32":
-        raise NumcError(f"{name}: total={shortened(text)}, a sum of chunks is rounded to acc or kept: write total=fp32")
+        raise NumcError(f"{name}: total={shortened(text)}, a sum of chunks is rounded to acc or kept: want total=fp32")
     numbers = tuple((key, _number(f"datapath {quoted(path)}", key, text)) for key, text in parameters.items())
     return Datapath(path, numbers, chunk, keeps_total="total" in given)
 
@@ -313,7 +311,7 @@ def _path(node: Tree[Token] | Token) -> tuple[str, dict[str, str]]:
     for argument in arguments:
         assert isinstance(argument, Tree)
         if len(argument.children) != 2:
-            raise NumcError(f"datapath '{name}': {quoted(_text(argument))} has no name, write {name}(l=16,...)")
+            raise NumcError(f"datapath '{name}': {quoted(_text(argument))} has no name, want {name}(l=16,...)")
         key, value = str(argument.children[0]), _text(argument.children[1])
         if key in given:
             raise NumcError(f"datapath '{name}': {quoted(key)} is given twice, keep one of them")
@@ -326,7 +324,7 @@ def _number(what: str, key: str, text: str, least: int = -MAX_CHUNK, most: int =
     digits = text.removeprefix("-" if least < 0 else "")
     if not digits.isdecimal() or len(digits) > len(str(MAX_CHUNK)):
         limits = f" from {least} to {most}" if least > 0 else ""
-        raise NumcError(f"{what}: {key}={shortened(text)}, write a whole number{limits}")
+        raise NumcError(f"{what}: {key}={shortened(text)}, want a whole number{limits}")
     return int(text)
 
 
@@ -335,10 +333,10 @@ def _fma(given: dict[str, Tree[Token] | Token], datapath: Datapath) -> Fma:
     b = _taken("fma", given, "b") if "b" in given else a
     acc = _taken("fma", given, "acc")
     if isinstance(acc, GroupConversion):
-        raise NumcError(f"fma: acc={acc} has groups, an accumulator is a single value: write acc=fp32")
+        raise NumcError(f"fma: acc={acc} has groups, an accumulator is a single value: want acc=fp32")
     product = _taken("fma", given, "product") if "product" in given else None
     if isinstance(product, GroupConversion):
-        raise NumcError(f"fma: product={product} has groups, a product is a single value: write product=eXmY")
+        raise NumcError(f"fma: product={product} has groups, a product is a single value: want product=eXmY")
     products = given.get("products")
     count = parts_of(a, datapath.name) * parts_of(b, datapath.name)
     count = count if products is None else whole_number(_text(products), "fma: products")
@@ -357,9 +355,9 @@ def _arguments(name: str, nodes: list[Tree[Token]]) -> dict[str, Tree[Token] | T
         elif index < len(positional) and index == len(given):
             key = positional[index]
         else:
-            raise NumcError(f"{name}: {quoted(_text(value))} has no name, write {_CALLS[name]}")
+            raise NumcError(f"{name}: {quoted(_text(value))} has no name, want {_CALLS[name]}")
         if key not in keys:
-            raise NumcError(f"{name}: unknown argument {quoted(key)}{did_you_mean(key, keys)}: write {_CALLS[name]}")
+            raise NumcError(f"{name}: unknown argument {quoted(key)}{did_you_mean(key, keys)}: want {_CALLS[name]}")
         if key in given:
             raise NumcError(f"{name}: '{key}' is given twice, keep one of them")
         given[key] = value
@@ -369,9 +367,9 @@ def _arguments(name: str, nodes: list[Tree[Token]]) -> dict[str, Tree[Token] | T
 def _taken(name: str, given: dict[str, Tree[Token] | Token], key: str) -> Conversion | GroupConversion:
     node = given.get(key)
     if node is None:
-        raise NumcError(f"{name}: the format '{key}' is missing, write {_CALLS[name]}")
+        raise NumcError(f"{name}: the format '{key}' is missing, want {_CALLS[name]}")
     if isinstance(node, Token):
-        raise NumcError(f"{name}: {key}={shortened(node)} is not a format, write {FORMAT_SYNTAX}")
+        raise NumcError(f"{name}: {key}={shortened(node)} is not a format, want {FORMAT_SYNTAX}")
     return _any_conversion(node)
 
 

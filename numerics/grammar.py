@@ -29,7 +29,7 @@ def parse_any_conversion(text: str) -> Conversion | GroupConversion:
     if to.open is not None:
         raise NumcError(
             f"format '{to}': only the operands and the product of an FMA operator have open widths, which a run "
-            f"chooses: write fixed ones, such as '{to.at(*(most for _, most in to.open.both))}'"
+            f"chooses: want fixed ones, such as '{to.at(*(most for _, most in to.open.both))}'"
         )
     return to
 
@@ -58,7 +58,7 @@ def parse_group_conversion(text: str) -> GroupConversion:
     """Return the conversion to a grouped format that `text` writes. Raises NumcError, for other formats too."""
     to = parse_any_conversion(text)
     if isinstance(to, Conversion):
-        raise NumcError(f"format '{to.format.name}' has no groups: allowed are {GROUP_SYNTAX}")
+        raise NumcError(f"format '{to.format.name}' has no groups: want {GROUP_SYNTAX}")
     return to
 
 

@@ -81,7 +81,7 @@ def layout(shape: tuple[int, ...], fmt: GroupFormat, axis: int | None) -> Layout
         return Layout(shape, None, 1, 1, 1)
     given, axis = axis, -1 if axis is None else axis
     if not -len(shape) <= axis < len(shape):
-        raise NumcError(f"axis={shortened(given)}: x has shape {shape}, allowed are {-len(shape)} to {len(shape) - 1}")
+        raise NumcError(f"axis={shortened(given)}: x has shape {shape}, want {-len(shape)} to {len(shape) - 1}")
     axis %= len(shape)
     length = shape[axis]
     return Layout(shape, axis, size // length if length else 0, length, min(fmt.group, max(length, 1)))

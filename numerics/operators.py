@@ -51,19 +51,19 @@ class Fma:
         what = f"operator '{self.name}'" if self.name else f"fma(a={self.a},b={self.b},acc={self.acc})"
         path, admits = self.datapath, self.datapath.admits
         if admits.internal and path.name != self.name:
-            raise NumcError(f"{what}: datapath '{path.name}', allowed are {', '.join(DATAPATHS)}")
+            raise NumcError(f"{what}: datapath '{path.name}', want {', '.join(DATAPATHS)}")
         if self.acc.open is not None:
-            raise NumcError(f"{what}: acc={self.acc}, an accumulator has fixed widths: write acc=fp32 or acc=eXmY")
+            raise NumcError(f"{what}: acc={self.acc}, an accumulator has fixed widths: want acc=fp32 or acc=eXmY")
         if isinstance(self.a, GroupConversion) and isinstance(self.b, GroupConversion):
             self._check_groups(what, self.a, self.b)
             return
         self._check_one_group(what)
         if admits.groups:
-            raise NumcError(f"{what}: datapath '{path.name}' multiplies block floating point, write a=bfp(g,e,m)")
+            raise NumcError(f"{what}: datapath '{path.name}' multiplies block floating point, want a=bfp(g,e,m)")
         allowed = allowed_products(*self.parts)
         if self.products not in allowed:
             parts = f"{self.parts[0]} x {self.parts[1]} parts"
-            raise NumcError(f"{what}: products={self.products}, allowed for {parts}: {' or '.join(map(str, allowed))}")
+            raise NumcError(f"{what}: products={self.products}, want {' or '.join(map(str, allowed))} for {parts}")
         only = admits.only
         if only is not None and (self.product is not None or (str(self.a), str(self.b), str(self.acc)) != only):
             a, b, acc = only
@@ -80,7 +80,7 @@ class Fma:
 
     def _check_chunk(self, what: str, chunk: int) -> None:
         if not 1 <= chunk <= MAX_CHUNK:
-            raise NumcError(f"{what}: chunk={chunk}, write a whole number from 1 to {MAX_CHUNK}")
+            raise NumcError(f"{what}: chunk={chunk}, want a whole number from 1 to {MAX_CHUNK}")
         within = self.datapath.within
         if isinstance(within, Own):
             raise NumcError(
@@ -88,7 +88,7 @@ class Fma:
                 "leave chunk out"
             )
         if isinstance(within, Blocks) and chunk % within.length:
-            raise NumcError(f"{what}: chunk={chunk}, write a multiple of l={within.length}: chunks hold whole blocks")
+            raise NumcError(f"{what}: chunk={chunk}, want a multiple of l={within.length}: chunks hold whole blocks")
 
     def _check_blocks(self, what: str) -> None:
         """Blocks add exact products of numbers whose formats are known."""
@@ -96,7 +96,7 @@ class Fma:
         if max(*self.parts, self.acc.format.parts) > 1:
             raise NumcError(f"{what}: {named} takes formats of one part, not bf16x2 or bf16x3")
         if self.open_operands:
-            raise NumcError(f"{what}: {named} takes fixed widths, write a=eXmY")
+            raise NumcError(f"{what}: {named} takes fixed widths, want a=eXmY")
         if self.product is not None:
             raise NumcError(f"{what}: product={self.product}, {named} adds products as they are: leave product out")
 
@@ -123,7 +123,7 @@ class Fma:
                 f"{what}: groups of {a.format.group} and {b.format.group} values, give a and b groups of one size"
             )
         if self.acc.format != FP32.format or self.acc.noise is not None:
-            raise NumcError(f"{what}: the dot products of groups are summed in fp32, write acc=fp32")
+            raise NumcError(f"{what}: the dot products of groups are summed in fp32, want acc=fp32")
         path = self.datapath
         if path.name not in a.format.datapaths:
             allowed = ("only " if len(a.format.datapaths) == 1 else "") + " or ".join(a.format.datapaths)

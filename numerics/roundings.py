@@ -34,10 +34,10 @@ def noise_of(rounding: str) -> Noise | None:
         return None
     bits = whole_number(match[1] or "8", f"rounding {quoted(rounding)}")
     if not 1 <= bits <= MOST_RANDOM_BITS:
-        raise NumcError(f"rounding {quoted(rounding)}: {bits} random bits, allowed are 1 to {MOST_RANDOM_BITS}")
+        raise NumcError(f"rounding {quoted(rounding)}: {bits} random bits, want 1 to {MOST_RANDOM_BITS}")
     if match[2] not in (None, "lfsr"):
         raise NumcError(
-            f"rounding {quoted(rounding)}: unknown generator {quoted(match[2])}, write sr{bits} or sr{bits}.lfsr"
+            f"rounding {quoted(rounding)}: unknown generator {quoted(match[2])}, want sr{bits} or sr{bits}.lfsr"
         )
     return Noise(bits, match[2] == "lfsr")
 
@@ -45,7 +45,7 @@ def noise_of(rounding: str) -> Noise | None:
 def check_rounding(rounding: str, name: str) -> None:
     """Raise NumcError for a rounding of the format `name` that does not exist."""
     if rounding not in ROUNDINGS and noise_of(rounding) is None:
-        raise NumcError(f"rounding {quoted(rounding)} of '{name}': allowed are {ROUNDING_SYNTAX}")
+        raise NumcError(f"rounding {quoted(rounding)} of '{name}': want {ROUNDING_SYNTAX}")
 
 
 @dataclass(frozen=True)

@@ -135,14 +135,14 @@ def feature_bits(features: Iterable[str]) -> int:
     for feature in sorted(features):
         if feature not in names:
             known = ", ".join(names)
-            raise NumcError(f"CPU feature '{feature}' is unknown{did_you_mean(feature, names)}: one of {known}")
+            raise NumcError(f"CPU feature '{feature}' is unknown{did_you_mean(feature, names)}: want {known}")
         bits |= 1 << names.index(feature)
     return bits
 
 
 def _value(spec: TensorSpec, kind: int) -> bytes:
     if spec.dtype not in DTYPES:
-        raise NumcError(f"'{spec.name}': dtype {spec.dtype} is not one of {', '.join(DTYPES)}")
+        raise NumcError(f"'{spec.name}': dtype {spec.dtype} is unknown: want {', '.join(DTYPES)}")
     if len(spec.shape) > MAX_RANK:
         raise NumcError(f"'{spec.name}': rank {len(spec.shape)}, at most {MAX_RANK} is supported")
     head = struct.pack("<BBBB", kind, DTYPES.index(spec.dtype), len(spec.shape), 0)

@@ -119,7 +119,7 @@ def _check(value: Any, schema: Any, where: str) -> None:
     if type(value) is not kind:
         raise ValueError(f"{where}: got {_NAMES.get(type(value), 'a fraction')}, want {_NAMES[kind]}")
     if isinstance(schema, set) and value not in schema:
-        raise ValueError(f"{where}: got {value!r:.40}, want one of {', '.join(map(repr, sorted(schema)))}")
+        raise ValueError(f"{where}: got {value!r:.40}, want {', '.join(map(repr, sorted(schema)))}")
     if isinstance(schema, range) and value not in schema:
         raise ValueError(f"{where}: got {value}, want {schema.start} to {schema.stop - 1}")
     if kind is str:

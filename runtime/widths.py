@@ -88,8 +88,10 @@ def _nothing(ranges: Sequence[WidthRange], pattern: str) -> str:
 def _check_operands(pattern: str, given: Mapping[Any, Any], operands: Sequence[str]) -> None:
     for name in given:
         if name not in operands:
-            allowed = ", ".join(dict.fromkeys(operands))
-            raise NumcError(f"widths: layer {quoted(pattern)}: operand {shortened(name)} has none to choose: {allowed}")
+            open_ones = ", ".join(dict.fromkeys(operands))
+            raise NumcError(
+                f"widths: layer {quoted(pattern)}: operand {shortened(name)} has none to choose: want {open_ones}"
+            )
 
 
 def _checked(range_: WidthRange, value: Any) -> Chosen | WidthByRatio:

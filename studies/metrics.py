@@ -59,7 +59,7 @@ def check_names(names: Sequence[str]) -> None:
     for name in names:
         if name not in METRICS:
             near = did_you_mean(name, METRICS)
-            raise NumcError(f"unknown metric '{name}'{near}: allowed are {', '.join(METRICS)}")
+            raise NumcError(f"unknown metric '{name}'{near}: want {', '.join(METRICS)}")
 
 
 def check_metrics(names: Sequence[str], labels: Array | None, output: TensorSpec) -> tuple[str, ...]:

@@ -35,10 +35,10 @@ class Store:
         except OSError as error:
             raise NumcError(f"{path}: cannot read: {error.strerror or error}: name another file") from None
         except (ValueError, KeyError, TypeError, RecursionError):
-            raise NumcError(f"{path}: not results of numc compare: choose another file, or remove this one") from None
+            raise NumcError(f"{path}: not results of numc compare: name another file, or remove this one") from None
         if other != sha256:
             model = shortened(found.get("model"))
-            raise NumcError(f"{path}: results of another model ({model}): choose another file, or remove this one")
+            raise NumcError(f"{path}: results of another model ({model}): name another file, or remove this one")
         self._content = found
 
     def get(self, key: str) -> Result | None:

@@ -86,7 +86,7 @@ def checked_text(value: object, what: str, most: int) -> str:
     """Return `value`, a text of at most `most` characters; `what` is what messages call it. Raises NumcError."""
     text = str(checked(value, what, str, "a text"))
     if len(text) > most:
-        raise NumcError(f"{what} {quoted(text)}: {len(text)} characters, allowed are {most}")
+        raise NumcError(f"{what} {quoted(text)}: {len(text)} characters, want at most {most}")
     return text
 
 

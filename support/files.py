@@ -44,7 +44,7 @@ def check_writable(path: Path) -> None:
     if not folder.is_dir():
         raise NumcError(f"{path}: cannot write: there is no folder {folder}: create it first")
     if not os.access(folder, os.W_OK | os.X_OK) or (path.exists() and not os.access(path, os.W_OK)):
-        raise NumcError(f"{path}: cannot write: permission denied: choose another place for the output")
+        raise NumcError(f"{path}: cannot write: permission denied: name another place for the output")
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:

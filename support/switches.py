@@ -45,7 +45,7 @@ def switched_off() -> frozenset[str]:
     listed = frozenset(part.strip() for part in os.environ.get("NUMC_DISABLE", "").split(",") if part.strip())
     for part in sorted(listed - SWITCHES.keys()):
         near = did_you_mean(part, SWITCHES)
-        raise NumcError(f"NUMC_DISABLE: no such switch {quoted(part)}{near}: choose from {', '.join(SWITCHES)}")
+        raise NumcError(f"NUMC_DISABLE: no such switch {quoted(part)}{near}: want {', '.join(SWITCHES)}")
     return listed
 
 

@@ -121,7 +121,7 @@ class Places:
             folder = Path(self.plots)
             if folder.is_dir():
                 if not os.access(folder, os.W_OK | os.X_OK):
-                    raise NumcError(f"{folder}: cannot write: permission denied: choose another folder for plots")
+                    raise NumcError(f"{folder}: cannot write: permission denied: name another folder for plots")
             else:
                 check_writable(folder)
                 if folder.exists():

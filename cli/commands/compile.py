@@ -142,7 +142,7 @@ def _check_emit(stage: str, given: Iterable[str]) -> None:
 
     if stage not in STAGES:
         near = did_you_mean(stage, STAGES)
-        raise NumcError(f"--emit {quoted(stage)}: no such stage{near}: one of {', '.join(STAGES)}")
+        raise NumcError(f"--emit {quoted(stage)}: no such stage{near}: want {', '.join(STAGES)}")
 
 
 def _folder(path: str) -> Path:

@@ -60,7 +60,7 @@ def opt_command(
     for option, stage in (("--from", after), ("--to", to)):
         if stage is not None and stage not in STAGES:
             near = did_you_mean(stage, names)
-            raise NumcError(f"{option} {quoted(stage)}: no such stage{near}: one of {', '.join(names)}")
+            raise NumcError(f"{option} {quoted(stage)}: no such stage{near}: want {', '.join(names)}")
     last = to or names[-1]
     if after is not None and names.index(after) >= names.index(last):
         raise NumcError(f"--from {after} --to {last}: nothing to run: the stages are {', '.join(names)}, in this order")

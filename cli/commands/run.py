@@ -165,7 +165,7 @@ def _widths(text: str | None) -> Any:
         raise NumcError(f"--widths {quoted(text)}: {error.strerror or error}: name a file of JSON") from None
     except (ValueError, RecursionError):
         raise NumcError(
-            f"--widths {quoted(text)}: not JSON: write a number, [exponent bits, significand bits], or layers as in "
+            f"--widths {quoted(text)}: not JSON: want a number, [exponent bits, significand bits], or layers as in "
             '{"conv1": {"a": 3}}'
         ) from None
 

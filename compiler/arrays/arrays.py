@@ -64,7 +64,7 @@ def fma(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: str, *, seed:
     """
     operator = parse_fma(fma).step
     if operator.open_operands:
-        raise NumcError(f"fma: '{operator}' has open widths, which a run of a program chooses: write fixed ones")
+        raise NumcError(f"fma: '{operator}' has open widths, which a run of a program chooses: want fixed ones")
     given = f32_array(a, "a"), f32_array(b, "b"), f32_array(c, "c")
     try:
         shape = np.broadcast_shapes(*(array.shape for array in given))

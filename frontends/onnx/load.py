@@ -36,7 +36,7 @@ def load(path: str | os.PathLike[str], *, fixed: Fixed | None = None) -> Importe
     file = Path(path)
     if not file.is_file():
         found = "is a directory" if file.is_dir() else "no such file"
-        raise NumcError(f"{file}: {found}; expected an ONNX model")
+        raise NumcError(f"{file}: {found}: want an ONNX model")
     shapes = {name: [int(size) for size in known] for name, known in (fixed or {}).items() if isinstance(known, tuple)}
     values = {name: known.tolist() for name, known in (fixed or {}).items() if not isinstance(known, tuple)}
     request = {"path": str(file), "shapes": shapes, "values": values}
@@ -84,7 +84,7 @@ def load_proto(model: Any, *, fixed: Fixed | None = None) -> Imported:
             data = model.SerializeToString()
         except Exception as error:  # of a class that depends on how protobuf is built
             raise NumcError(
-                f"{name}: cannot be written ({error}): above 2 GiB, write it with onnx.save(..., "
+                f"{name}: cannot be written ({error}): above 2 GiB, save it with onnx.save(..., "
                 "save_as_external_data=True) and give the name of the file"
             ) from None
         path.write_bytes(data)

@@ -302,7 +302,7 @@ def _fixed_values(graph: onnx.GraphProto, values: Mapping[str, Any]) -> dict[str
         if len(wide.shape) != len(declared) or any(
             d not in (-1, size) for d, size in zip(declared, wide.shape, strict=True)
         ):
-            raise NumcError(f"values: '{name}' has the shape {list(declared)}, found one of {list(wide.shape)}")
+            raise NumcError(f"values: '{name}': got the shape {list(wide.shape)}, want {list(declared)}")
         with np.errstate(all="ignore"):
             value = wide.astype(dtype := onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type))
         if dtype.kind in "biu" and not np.array_equal(value, wide):

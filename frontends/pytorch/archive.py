@@ -62,7 +62,7 @@ def cleaned(path: Path) -> io.BytesIO:
         reason = f"no archive, or truncated or damaged ({error})"
     except (ValueError, LookupError, TypeError, AttributeError, RuntimeError, EOFError, struct.error) as error:
         reason = f"damaged ({type(error).__name__}: {' '.join(str(error).split())[:100]})"
-    raise NumcError(f"{path}: cannot read: {reason}; expected a file that torch.export.save wrote")
+    raise NumcError(f"{path}: cannot read: {reason}: want a file that torch.export.save wrote")
 
 
 def _cleaned(path: Path, archive: zipfile.ZipFile) -> io.BytesIO:
@@ -76,7 +76,7 @@ def _cleaned(path: Path, archive: zipfile.ZipFile) -> io.BytesIO:
         raise NumcError(f"{path}: was written by an old PyTorch, with pickled weights, which are code: {_AGAIN}")
     top = next((name.removesuffix(_MODEL) for name in names if name.endswith(f"/{_MODEL}")), None)
     if top is None:
-        raise NumcError(f"{path}: holds no exported program; expected a file that torch.export.save wrote")
+        raise NumcError(f"{path}: holds no exported program: want a file that torch.export.save wrote")
 
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as copy:

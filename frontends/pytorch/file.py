@@ -19,7 +19,7 @@ def load(path: str | os.PathLike[str]) -> Imported:
     try:
         size = file.stat().st_size
     except OSError as error:
-        reason = f"cannot read: {error.strerror}; expected a file that torch.export.save wrote"
+        reason = f"cannot read: {error.strerror}: want a file that torch.export.save wrote"
         raise NumcError(f"{file}: {reason}") from None
     try:
         task = "numc.frontends.pytorch.load:import_task"

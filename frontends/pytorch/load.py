@@ -164,7 +164,7 @@ def import_task(request: dict[str, Any], _: Parts, stage: Stage) -> Answer:
             program = load_pt2(archive).exported_programs["model"]
     except Exception as error:
         reason = one_line(f"{error}" or type(error).__name__, 120)
-        raise NumcError(f"{path}: cannot read: {reason}; expected a file that torch.export.save wrote") from None
+        raise NumcError(f"{path}: cannot read: {reason}: want a file that torch.export.save wrote") from None
     stage("convert")
     return to_message(_imported(program, path, {}))
 

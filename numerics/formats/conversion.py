@@ -55,7 +55,7 @@ class Conversion:
             self.format.check_noise(self.noise.bits)
         name, infinities = self.format.name, self.format.has_infinities
         if self.overflow not in ("", *OVERFLOWS):
-            raise NumcError(f"overflow '{self.overflow}' of '{name}': allowed are {' and '.join(OVERFLOWS)}")
+            raise NumcError(f"overflow '{self.overflow}' of '{name}': want {' or '.join(OVERFLOWS)}")
         if self.overflow == "nan" and infinities:
             raise NumcError(f"'{name}:nan': only formats without infinities (eXmYfn) take ':nan'")
         if self.overflow == "nan" and not self.format.can_overflow_to_nan:

@@ -230,8 +230,8 @@ class Format(ABC):
             unit = min(map(_unit_exponent, (below, above)))
             if max(abs(below), above) * power(bits - unit) >= 1 << 52:
                 raise NumcError(
-                    f"'{shortened(self.name)}:sr{bits}': {float(below)} and {float(above)} are too far apart, allowed "
-                    f"are neighbours with {52 - bits} bits between the ends of both"
+                    f"'{shortened(self.name)}:sr{bits}': {float(below)} and {float(above)} are too far apart, want "
+                    f"neighbours with {52 - bits} bits between the ends of both"
                 )
 
 
@@ -267,7 +267,7 @@ def _decoded(fmt: Format) -> F32Array:
 
 def _values(fmt: Format) -> list[float]:
     if fmt.bits > MOST_LISTED_BITS:
-        raise NumcError(f"format '{shortened(fmt.name)}': codes of {fmt.bits} bits, allowed are {MOST_LISTED_BITS}")
+        raise NumcError(f"format '{shortened(fmt.name)}': codes of {fmt.bits} bits, want at most {MOST_LISTED_BITS}")
     return [fmt.decode(code) for code in range(1 << fmt.bits)]
 
 

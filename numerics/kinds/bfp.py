@@ -40,15 +40,15 @@ class Bfp(GroupFormat):
 
     def __post_init__(self) -> None:
         if self.group < 1:
-            raise NumcError(f"format '{self.name}': groups of {self.group} values, allowed are 1 or more")
+            raise NumcError(f"format '{self.name}': groups of {self.group} values, want 1 or more")
         if not 1 <= self.exponent_bits <= 8:
             raise NumcError(
-                f"format '{self.name}': {self.exponent_bits} exponent bits, allowed are 1 to 8 (float32 itself has 8)"
+                f"format '{self.name}': {self.exponent_bits} exponent bits, want 1 to 8 (float32 itself has 8)"
             )
         if not 1 <= self.magnitude_bits <= 23:
             raise NumcError(
                 f"format '{self.name}': {self.magnitude_bits} magnitude bits, "
-                "allowed are 1 to 23 (a float32 holds 24, and needs no group)"
+                "want 1 to 23 (a float32 holds 24, and needs no group)"
             )
 
     @property
@@ -199,7 +199,7 @@ def _read(name: str, sizes: Sequence[str] | None) -> Bfp | None:
     if name != "bfp" or sizes is None:
         return None
     if len(sizes) != 3 or not all(size.isdecimal() for size in sizes):
-        raise NumcError("format 'bfp(...)': write bfp(g,e,m), three numbers: group, exponent and magnitude bits")
+        raise NumcError("format 'bfp(...)': want bfp(g,e,m), three numbers: group, exponent and magnitude bits")
     return Bfp(*(whole_number(size, "format 'bfp(...)'") for size in sizes))
 
 

@@ -44,7 +44,7 @@ class Int(GroupFormat):
 
     def __post_init__(self) -> None:
         if not 4 <= self.bits <= 16:
-            raise NumcError(f"format '{self.name}': {self.bits} bits, allowed are 4 to 16")
+            raise NumcError(f"format '{self.name}': {self.bits} bits, want 4 to 16")
 
     @property
     def group(self) -> None:

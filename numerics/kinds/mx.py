@@ -57,9 +57,9 @@ class Mx(GroupFormat):
 
     def __post_init__(self) -> None:
         if self.group < 1:
-            raise NumcError(f"format '{self.name}': groups of {self.group} values, allowed are 1 or more")
+            raise NumcError(f"format '{self.name}': groups of {self.group} values, want 1 or more")
         if self.rule not in RULES:
-            raise NumcError(f"format '{self.name}': rule {quoted(self.rule)}, allowed are {' and '.join(RULES)}")
+            raise NumcError(f"format '{self.name}': rule {quoted(self.rule)}, want {' or '.join(RULES)}")
 
     @property
     def name(self) -> str:
@@ -226,11 +226,11 @@ def _read(name: str, sizes: Sequence[str] | None) -> Mx | None:
     if name != "mx" or sizes is None:
         return None
     if len(sizes) not in (2, 3) or not sizes[1].isdecimal():
-        raise NumcError(f"format 'mx(...)': write {_SYNTAX}: a format such as e2m1fn, the size of a group, a rule")
+        raise NumcError(f"format 'mx(...)': want {_SYNTAX}: a format such as e2m1fn, the size of a group, a rule")
     fmt = next((fmt for kind in KINDS if (fmt := kind.formats.get(sizes[0]) or kind.read(sizes[0], None))), None)
     if not isinstance(fmt, Record) or not _is_element(fmt):
         raise NumcError(
-            f"format 'mx(...)': element {quoted(sizes[0])}, allowed are eXmY and eXmYfn of up to {MOST_BITS} bits, "
+            f"format 'mx(...)': element {quoted(sizes[0])}, want eXmY or eXmYfn of up to {MOST_BITS} bits, "
             "2 to 5 of them exponent, 1 or more significand"
         )
     group = whole_number(sizes[1], "format 'mx(...)'")

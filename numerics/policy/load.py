@@ -108,7 +108,7 @@ def _operators(name: str | Arithmetic, given: dict[str, Given]) -> Arithmetic:
         chosen = dict(PRESETS[name]) if name in PRESETS else {"fma": name}
         if (text := chosen.get("policy")) is not None:
             if given:
-                raise NumcError(f"preset {quoted(name)}: is a policy: leave {', '.join(given)} out, or write a policy")
+                raise NumcError(f"preset {quoted(name)}: is a policy: leave {', '.join(given)} out, or give a policy")
             return Arithmetic(given=_parsed(str(text), name))
     else:
         raise NumcError(f"arithmetic: got {type(name).__name__}, want the name of a preset or an operator")

@@ -124,7 +124,7 @@ def _definition(tree: Tree[Token], source: str, before: Collection[str]) -> Defi
     assert isinstance(value, Tree)
     taken = {*FORMATS, *GROUP_FORMATS, *FMAS, *ALIASES, *DATAPATHS, *KEYS}
     if str(name) in taken or _RESERVED.fullmatch(str(name)):
-        raise NumcError(f"'{name}' is the name of something else already: choose another one")
+        raise NumcError(f"'{name}' is the name of something else already: want another name")
     if str(name) in before:
         raise NumcError(f"{quoted(name)} is defined twice, keep one of them")
     return Definition(str(what), str(name), _text(value, source), tree.meta.line)
@@ -160,7 +160,9 @@ def _selector(node: Tree[Token] | Token) -> str | Span:
         numbers = [whole_number(str(child), "layer") for child in node.children]
         span = Span(numbers[0], numbers[-1])
         if (span.first < 0) == (span.last < 0) and span.first > span.last:
-            raise NumcError(f"layer {span.first}..{span.last}: the first comes after the last, write it the other way")
+            raise NumcError(
+                f"layer {span.first}..{span.last}: the first comes after the last, want {span.last}..{span.first}"
+            )
         return span
     return str(node)[1:-1] if node.type == "STRING" else str(node)
 
@@ -184,7 +186,7 @@ def _settings(tree: Tree[Token], source: str) -> tuple[tuple[str, str], ...]:
 def _condition(node: Tree[Token] | Token, depth: int = 0) -> Comparison | Junction:
     assert isinstance(node, Tree)
     if depth > 2 * _DEPTH:  # a bracket has an `or`, which has an `and`
-        raise NumcError(f"where: more than {_DEPTH} brackets in one another: write the condition with fewer")
+        raise NumcError(f"where: more than {_DEPTH} brackets in one another: want fewer")
     if node.data == "comparison":
         size, compare, number = map(str, node.children)
         if size not in SIZES:

@@ -167,7 +167,7 @@ def _ways(plan: Plan, kernel: Kernel, depth: int | None) -> list[str]:
     ways = (PANELS, REGISTERS, UNPACKED_ROW, TRANSPOSED_TILES)
     for name, value, allowed in (("way", way, ways), ("packing.rows", rows, ROWS), ("packing.lanes", lanes, LANES)):
         if value not in allowed:
-            return [f"{name} = {value!r}{did_you_mean(value, allowed)}: want one of {', '.join(map(repr, allowed))}"]
+            return [f"{name} = {value!r}{did_you_mean(value, allowed)}: want {', '.join(map(repr, allowed))}"]
     found = []
     if rows in BUILT and lanes in (*BUILT, ONCE):
         found.append(f"packing: rows = {rows!r} and lanes = {lanes!r}: one operand can be packed before")

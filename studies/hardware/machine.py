@@ -121,9 +121,7 @@ def load_machine(given: str | os.PathLike[str]) -> Machine:
     except OSError as error:
         near = did_you_mean(name, shipped())
         reason = error.strerror or error
-        raise NumcError(
-            f"machine {quoted(name)}: {reason}{near}: want a .toml file or one of {', '.join(shipped())}"
-        ) from None
+        raise NumcError(f"machine {quoted(name)}: {reason}{near}: want a .toml file, {', '.join(shipped())}") from None
     except (ValueError, RecursionError) as error:  # what is no UTF-8, no TOML, too long a number, or nested too deeply
         raise NumcError(f"{name}: not TOML: {shortened(error, 200)}") from None
     return _machine(name, values)
@@ -176,7 +174,7 @@ def _components(name: str, given: Mapping[str, Any], units: Mapping[str, Units |
     arrays = [unit for unit, one in units.items() if isinstance(one, Array) and one.milliwatts is not None]
     if found and sum(key in arrays for key in found) != 1:
         want = " or ".join(map(quoted, arrays)) or "a unit with rows, columns and milliwatts, which it has not"
-        raise NumcError(f"{name}: components: got {_listed(found)}: want one of them to be the array {want}")
+        raise NumcError(f"{name}: components: got {_listed(found)}, want the array {want} among them")
     return found
 
 

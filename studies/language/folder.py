@@ -51,7 +51,7 @@ class LanguageModel:
         """The tokenizer of the folder. Raises NumcError if it has none that can be read as data."""
         if not any((self._path / name).is_file() for name in _VOCABULARIES):
             listed = ", ".join(_VOCABULARIES)
-            raise NumcError(f"{self.name}: there is no tokenizer: want one of {listed}: copy that of the model into it")
+            raise NumcError(f"{self.name}: there is no tokenizer: want {listed}: copy that of the model into it")
         _refuse_code(self.name, _read(self._path / "tokenizer_config.json", self.name))
         from transformers import AutoTokenizer
 
@@ -65,7 +65,7 @@ class LanguageModel:
         """Return the tokens of a text. Raises NumcError if it has none, or one that the model does not know."""
         found = list(map(int, self.tokenizer(text)["input_ids"]))
         if not found:
-            raise NumcError("the text has no tokens: write at least one word")
+            raise NumcError("the text has no tokens: want at least one word")
         self.check_tokens(max(found))
         return found
 

@@ -76,7 +76,7 @@ def generate(
     if language.context is not None and len(given) + most > language.context:
         raise NumcError(
             f"the prompt has {len(given)} tokens and {most} new ones are wanted, but the context of the model has "
-            f"{language.context}: write a shorter prompt or a smaller --max-new-tokens"
+            f"{language.context}: want a shorter prompt or a smaller --max-new-tokens"
         )
     model, tokenizer = language.model, language.tokenizer
     # Other settings of the folder, such as penalties of repetition, would change what greedy means.

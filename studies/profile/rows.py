@@ -127,7 +127,7 @@ class ProfileData:
         What belongs to no layer and no role is under its kind. Raises NumcError for another column.
         """
         if column not in TEXTS:
-            raise NumcError(f"profile: shares by {shown(column)}: want one of {', '.join(TEXTS)}")
+            raise NumcError(f"profile: shares by {shown(column)}: want {', '.join(TEXTS)}")
         found: dict[str, float] = {}
         for row in self.rows:
             key = str(getattr(row, column)) or row.kind

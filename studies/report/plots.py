@@ -48,9 +48,7 @@ def draw(charts: Iterable[Chart | Exponents], folder: Path) -> list[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise NumcError(
-            f"{folder}: cannot be made: {error.strerror or error}: choose another folder for plots"
-        ) from None
+        raise NumcError(f"{folder}: cannot be made: {error.strerror or error}: name another folder for plots") from None
     written: list[Path] = []
     with mpl.rc_context(STYLE):
         for chart in charts:

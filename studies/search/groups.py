@@ -32,7 +32,7 @@ def groups(layers: Sequence[Layer], by: str, only: Sequence[str] = ()) -> tuple[
         raise NumcError(f"by {quoted(by)}: unknown{did_you_mean(str(by), BY)}: want {', '.join(BY)}")
     found = tuple(dict.fromkeys(_group(layer, by) for layer in layers if layer.position is not None))
     if not found:
-        raise NumcError("search: the model has no contractions, and so nothing to choose")
+        raise NumcError("search: the model has no contractions, and so no choice")
     names = [group.name for group in found]
     for pattern in only:
         if not any(fnmatchcase(name, pattern) for name in names):

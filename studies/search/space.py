@@ -140,7 +140,7 @@ def _numbers(word: str, text: str) -> list[int]:
     if (found := _RANGE.fullmatch(text)) is not None:
         low, high = int(found[1]), int(found[2])
         if low > high:
-            raise NumcError(f"space {quoted(word)}: nothing is from {low} to {high}: write the lower end first")
+            raise NumcError(f"space {quoted(word)}: nothing is from {low} to {high}: want the lower end first")
         return list(range(low, high + 1))
     parts = text.split(",")
     if not all(_NUMBER.fullmatch(part) for part in parts):
@@ -161,7 +161,7 @@ def _checked(space: Space) -> Space:
             raise NumcError(f"settings {quoted(space.settings)}: have no {{{name}}}, which the space has: use it there")
     count = prod(len(axis.values) for axis in space.axes)
     if count > _MOST:
-        raise NumcError(f"space: has {count} choices for one layer, allowed are {_MOST}: leave values out")
+        raise NumcError(f"space: has {count} choices for one layer, want at most {_MOST}: leave values out")
     for choice in islice(space.choices(), _MOST):
         text = space.text(choice)
         try:

@@ -146,13 +146,13 @@ def test_codes_out_of_range_and_of_compounds() -> None:
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ((1, 3), "format 'x': 1 exponent bits, allowed are 2 to 8"),
-        ((9, 3), "format 'x': 9 exponent bits, allowed are 2 to 8"),
-        ((8, 3, True, True), "format 'x': 8 exponent bits, allowed are 2 to 7 where there are no infinities"),
-        ((5, 24), "format 'x': 24 significand bits, allowed are 0 to 23"),
-        ((8, 7, True, False, 4), "format 'x': 4 parts, allowed are 1 to 3 of bf16, 1 of any other"),
-        ((5, 10, True, False, 2), "format 'x': 2 parts, allowed are 1 to 3 of bf16, 1 of any other"),
-        ((5, -1), "format 'x': -1 significand bits, allowed are 0 to 23"),
+        ((1, 3), "format 'x': 1 exponent bits, want 2 to 8"),
+        ((9, 3), "format 'x': 9 exponent bits, want 2 to 8"),
+        ((8, 3, True, True), "format 'x': 8 exponent bits, want 2 to 7 where there are no infinities"),
+        ((5, 24), "format 'x': 24 significand bits, want 0 to 23"),
+        ((8, 7, True, False, 4), "format 'x': 4 parts, want 1 to 3 of bf16, 1 of any other"),
+        ((5, 10, True, False, 2), "format 'x': 2 parts, want 1 to 3 of bf16, 1 of any other"),
+        ((5, -1), "format 'x': -1 significand bits, want 0 to 23"),
     ],
 )
 def test_sizes_out_of_range(sizes: tuple[int, ...], message: str) -> None:
@@ -164,8 +164,8 @@ def test_sizes_out_of_range(sizes: tuple[int, ...], message: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("bf16", "up"), "rounding 'up' of 'bf16': allowed are rne, rtz, rna, rup, rdn, odd, srN"),
-        (("fp8_e4m3", "rne", "inf"), "overflow 'inf' of 'e4m3fn': allowed are nan and sat"),
+        (("bf16", "up"), "rounding 'up' of 'bf16': want rne, rtz, rna, rup, rdn, odd, srN"),
+        (("fp8_e4m3", "rne", "inf"), "overflow 'inf' of 'e4m3fn': want nan or sat"),
         (("fp16", "rne", "nan"), "'fp16:nan': only formats without infinities (eXmYfn) take ':nan'"),
         (("fp4_e2m1", "rne", "nan"), "'e2m1fn:nan': the format has no NaN to overflow to, leave ':nan' out"),
         (("nf4", "rne", "nan"), "'nf4:nan': the format has no NaN to overflow to, leave ':nan' out"),

@@ -192,47 +192,45 @@ _FMA = (
     "chunk=c, total=fp32)"
 )
 _CALLS = f"{_FMA}, mac(F), macs(F), fmac(F, chunk=c), fmacs(F)"
-_ALLOWED = "allowed are fp32, exact, fused, amx_bf16, avx512_bf16, fmac2"
+_ALLOWED = "want fp32, exact, fused, amx_bf16, avx512_bf16, fmac2"
 _FUSED, _F = "fmac(bf16,datapath=fused(least=-9", "fma(a=bf16,b=bf16,acc=bf16): "
-_CHUNK = "write a whole number from 1 to 2147483647"
+_CHUNK = "want a whole number from 1 to 2147483647"
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("e6m9:sr25", "rounding 'sr25': 25 random bits, allowed are 1 to 24"),
-        ("e6m9:sr0", "rounding 'sr0': 0 random bits, allowed are 1 to 24"),
-        ("bfp(16,3,4):sr99", "rounding 'sr99': 99 random bits, allowed are 1 to 24"),
-        ("e6m9:sr8.mt", "rounding 'sr8.mt': unknown generator 'mt', write sr8 or sr8.lfsr"),
+        ("e6m9:sr25", "rounding 'sr25': 25 random bits, want 1 to 24"),
+        ("e6m9:sr0", "rounding 'sr0': 0 random bits, want 1 to 24"),
+        ("bfp(16,3,4):sr99", "rounding 'sr99': 99 random bits, want 1 to 24"),
+        ("e6m9:sr8.mt", "rounding 'sr8.mt': unknown generator 'mt', want sr8 or sr8.lfsr"),
         ("e6m9:sr8:rne", "'e6m9': ':rne' after ':sr8', keep one of them"),
         ("e6m9:rne:sr8", "'e6m9': ':sr8' after ':rne', keep one of them"),
         ("bf16x2:rtz", "'bf16x2:rtz': the parts of a bf16xN round to nearest even, use rne or srN"),
-        ("bf16x4", "format 'bf16x4': allowed are bf16x1, bf16x2 and bf16x3"),
-        ("e9m3", "format 'e9m3': 9 exponent bits, allowed are 2 to 8"),
-        ("2/5/2/d", "format '2/5/2/d': write 1/X/Y/d (with subnormals) or 1/X/Y/n (without)"),
-        ("1/5/2/s", "format '1/5/2/s': write 1/X/Y/d (with subnormals) or 1/X/Y/n (without)"),
+        ("bf16x4", "format 'bf16x4': want bf16x1, bf16x2 or bf16x3"),
+        ("e9m3", "format 'e9m3': 9 exponent bits, want 2 to 8"),
+        ("2/5/2/d", "format '2/5/2/d': want 1/X/Y/d (with subnormals) or 1/X/Y/n (without)"),
+        ("1/5/2/s", "format '1/5/2/s': want 1/X/Y/d (with subnormals) or 1/X/Y/n (without)"),
         (
             "bf17(3)",
-            "unknown format 'bf17(...)': allowed is a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d or bfp(g,e,m) or "
-            "mx(element,g)",
+            "unknown format 'bf17(...)': want a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d or bfp(g,e,m) or mx(element,g)",
         ),
         ("bf16:rtz:rna", "'bf16': ':rna' after ':rtz', keep one of them"),
         ("e4m3fn:nan:nan", "'e4m3fn': ':nan' after ':nan', keep one of them"),
         (
             "bf16:rnee",
-            "unknown rounding 'rnee' of 'bf16' (did you mean 'rne'?): "
-            "allowed are rne, rtz, rna, rup, rdn, odd, srN, nan, sat",
+            "unknown rounding 'rnee' of 'bf16' (did you mean 'rne'?): want rne, rtz, rna, rup, rdn, odd, srN, nan, sat",
         ),
         (
             "BF16",
             "unknown format 'BF16' (did you mean 'bf16' or 'bf16x3'?): "
-            f"allowed are {', '.join(FORMATS)}, eXmY, eXmYn, eXmYfn, eXmYbBfnuz, binaryKpP, "
+            f"want {', '.join(FORMATS)}, eXmY, eXmYn, eXmYfn, eXmYbBfnuz, binaryKpP, "
             "float(X,Y,...), table(v,w,...), posit(n,es), fixed(i,f), ufixed(i,f); along an axis bfp(g,e,m), "
             f"mx(element,g), {', '.join(GROUP_FORMATS)}, intN",
         ),
-        ("", "format '': cannot read it from its end, write a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d, then :rounding"),
-        ("a b", "format 'a b': cannot read it from 'b', write a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d, then :rounding"),
-        ("a%", "format 'a%': cannot read it from '%', write a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d, then :rounding"),
+        ("", "format '': cannot read it from its end, want a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d, then :rounding"),
+        ("a b", "format 'a b': cannot read it from 'b', want a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d, then :rounding"),
+        ("a%", "format 'a%': cannot read it from '%', want a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d, then :rounding"),
     ],
 )
 def test_conversion_errors(text: str, message: str) -> None:
@@ -244,23 +242,23 @@ def test_conversion_errors(text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("bf16", "'bf16' is a format, not an FMA operator: write fmac(bf16) or fma(a=bf16, acc=...)"),
-        ("e6m9", "'e6m9' is a format, not an FMA operator: write fmac(e6m9) or fma(a=e6m9, acc=...)"),
-        ("mac", "operator 'mac' needs its formats: write mac(F)"),
-        ("bf16_3_3{5}", "operator 'bf16_3_3{5}': 5 products, allowed are bf16_3_3{6} or bf16_3_3{9}"),
+        ("bf16", "'bf16' is a format, not an FMA operator: want fmac(bf16) or fma(a=bf16, acc=...)"),
+        ("e6m9", "'e6m9' is a format, not an FMA operator: want fmac(e6m9) or fma(a=e6m9, acc=...)"),
+        ("mac", "operator 'mac' needs its formats: want mac(F)"),
+        ("bf16_3_3{5}", "operator 'bf16_3_3{5}': 5 products, want bf16_3_3{6} or bf16_3_3{9}"),
         (
             "bf16_1_4",
             "unknown FMA operator 'bf16_1_4' (did you mean 'bf16_1_3' or 'bf16_1_2'?): "
-            f"allowed are {', '.join(FMAS)}, {_CALLS}, {GROUP_SYNTAX}",
+            f"want {', '.join(FMAS)}, {_CALLS}, {GROUP_SYNTAX}",
         ),
         (
             "mxfp9",
             "unknown FMA operator 'mxfp9' (did you mean 'mxfp8' or 'mxfp6'?): "
-            f"allowed are {', '.join(FMAS)}, {_CALLS}, {GROUP_SYNTAX}",
+            f"want {', '.join(FMAS)}, {_CALLS}, {GROUP_SYNTAX}",
         ),
-        ("bfp", "format 'bfp' needs its sizes: write bfp(g,e,m), as in bfp(16,3,4)"),
-        ("fmaa(bf16)", f"unknown FMA operator 'fmaa(...)' (did you mean 'fma' or 'fmac'?): allowed are {_CALLS}"),
-        ("mac(bf16x2)", "mac(bf16x2): mac takes a format of one part, write fma(a=bf16x2, acc=...)"),
+        ("bfp", "format 'bfp' needs its sizes: want bfp(g,e,m), as in bfp(16,3,4)"),
+        ("fmaa(bf16)", f"unknown FMA operator 'fmaa(...)' (did you mean 'fma' or 'fmac'?): want {_CALLS}"),
+        ("mac(bf16x2)", "mac(bf16x2): mac takes a format of one part, want fma(a=bf16x2, acc=...)"),
         ("fmac(e6m9, chunk=0)", f"fma(a=e6m9,b=e6m9,acc=e6m9): chunk=0, {_CHUNK}"),
         ("fmac(e6m9, chunk=-8)", f"fmac: chunk=-8, {_CHUNK}"),
         ("fma(a=e6m9, acc=e6m9, chunk=2.5)", f"fma: chunk=2.5, {_CHUNK}"),
@@ -274,7 +272,7 @@ def test_conversion_errors(text: str, message: str) -> None:
         ("fmac(e6m9, total=fp32)", "fma(a=e6m9,b=e6m9,acc=e6m9): total=fp32, but there are no chunks: leave total out"),
         (
             "fmac(e6m9, chunk=8, total=bf16)",
-            "fmac: total=bf16, a sum of chunks is rounded to acc or kept: write total=fp32",
+            "fmac: total=bf16, a sum of chunks is rounded to acc or kept: want total=fp32",
         ),
         (
             "fma(a=bf16,acc=fp32,datapath=amx_bf16,chunk=8)",
@@ -286,28 +284,28 @@ def test_conversion_errors(text: str, message: str) -> None:
         ("fmac(bf16,datapath=exact(l=8))", "datapath 'exact': unknown parameter 'l', it takes none"),
         (
             f"{_FUSED},l=8,bitz=9))",
-            "datapath 'fused': unknown parameter 'bitz' (did you mean 'bits'?), allowed are l, bits, least",
+            "datapath 'fused': unknown parameter 'bitz' (did you mean 'bits'?), want l, bits, least",
         ),
         (
             f"{_FUSED},l=8))",
             "datapath 'fused': parameter bits is missing, the bits that are kept below the largest "
-            "exponent: write bits=...",
+            "exponent: want bits=...",
         ),
         (
             f"{_FUSED},l=257,bits=9))",
-            "datapath 'fused': l=257, write a whole number from 1 to 256, how many products are added together",
+            "datapath 'fused': l=257, want a whole number from 1 to 256, how many products are added together",
         ),
         (
             "fmac(bf16,datapath=fused(l=8,bits=9,least=-299))",
-            "datapath 'fused': least=-299, write a whole number from -298 to 127, the "
+            "datapath 'fused': least=-299, want a whole number from -298 to 127, the "
             "least exponent that terms are aligned to",
         ),
-        (f"{_FUSED},l=eight,bits=9))", "datapath 'fused': l=eight, write a whole number"),
-        (f"{_FUSED},l={'9' * 99},bits=9))", f"datapath 'fused': l={'9' * 53}...{'9' * 20}, write a whole number"),
+        (f"{_FUSED},l=eight,bits=9))", "datapath 'fused': l=eight, want a whole number"),
+        (f"{_FUSED},l={'9' * 99},bits=9))", f"datapath 'fused': l={'9' * 53}...{'9' * 20}, want a whole number"),
         (f"{_FUSED},l=8,l=8,bits=9))", "datapath 'fused': 'l' is given twice, keep one of them"),
         (f"{_FUSED},l=8,bits=9):rtz)", f"datapath 'fused:least:-9:l:8:bits:9:rtz', {_ALLOWED}"),
-        ("fmac(bf16,datapath=fused(8,9))", "datapath 'fused': '8' has no name, write fused(l=16,...)"),
-        (f"{_FUSED},l=8,bits=9),chunk=12)", f"{_F}chunk=12, write a multiple of l=8: chunks hold whole blocks"),
+        ("fmac(bf16,datapath=fused(8,9))", "datapath 'fused': '8' has no name, want fused(l=16,...)"),
+        (f"{_FUSED},l=8,bits=9),chunk=12)", f"{_F}chunk=12, want a multiple of l=8: chunks hold whole blocks"),
         (
             "mac(bf16,datapath=fused(l=8,bits=9))",
             f"{_F}product=bf16, datapath 'fused' adds products as they are: leave product out",
@@ -318,44 +316,44 @@ def test_conversion_errors(text: str, message: str) -> None:
         ),
         (
             "fma(a=e2..5m3,acc=bf16,datapath=fused(l=8,bits=9))",
-            "fma(a=e2..5m3,b=e2..5m3,acc=bf16): datapath 'fused' takes fixed widths, write a=eXmY",
+            "fma(a=e2..5m3,b=e2..5m3,acc=bf16): datapath 'fused' takes fixed widths, want a=eXmY",
         ),
         (
             "fma(a=int8,acc=fp32,datapath=fused(l=8,bits=9))",
             "fma(a=int8,b=int8,acc=fp32): datapath 'fused', 'int8' takes only fp32",
         ),
-        ("fmac(e6m9, chunck=8)", "fmac: unknown argument 'chunck' (did you mean 'chunk'?): write fmac(F, chunk=c)"),
-        ("fmac8(e6m9)", f"unknown FMA operator 'fmac8(...)' (did you mean 'fmac' or 'fmacs'?): allowed are {_CALLS}"),
+        ("fmac(e6m9, chunck=8)", "fmac: unknown argument 'chunck' (did you mean 'chunk'?): want fmac(F, chunk=c)"),
+        ("fmac8(e6m9)", f"unknown FMA operator 'fmac8(...)' (did you mean 'fmac' or 'fmacs'?): want {_CALLS}"),
         ("fma(a=bf16,acc=fp32,products=1.5)", "fma: products: got '1.5', want a whole number"),
         (
             "fma(a=1/6/9,acc=fp32)",
-            f"FMA operator 'fma(a=1/6/9,acc=fp32)': cannot read it from '/6/9,acc=fp32)', write a name or {_CALLS}",
+            f"FMA operator 'fma(a=1/6/9,acc=fp32)': cannot read it from '/6/9,acc=fp32)', want a name or {_CALLS}",
         ),
-        ("fmac(1/6/9/x)", "format '1/6/9/x': write 1/X/Y/d (with subnormals) or 1/X/Y/n (without)"),
-        ("fma(acc=fp32)", f"fma: the format 'a' is missing, write {_FMA}"),
-        ("fma(bf16)", f"fma: the format 'acc' is missing, write {_FMA}"),
-        ("fma(bf16,bf16,fp32)", f"fma: 'fp32' has no name, write {_FMA}"),
-        ("fma(a=3,acc=fp32)", "fma: a=3 is not a format, write a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d"),
+        ("fmac(1/6/9/x)", "format '1/6/9/x': want 1/X/Y/d (with subnormals) or 1/X/Y/n (without)"),
+        ("fma(acc=fp32)", f"fma: the format 'a' is missing, want {_FMA}"),
+        ("fma(bf16)", f"fma: the format 'acc' is missing, want {_FMA}"),
+        ("fma(bf16,bf16,fp32)", f"fma: 'fp32' has no name, want {_FMA}"),
+        ("fma(a=3,acc=fp32)", "fma: a=3 is not a format, want a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d"),
         ("fma(a=bf16,a=bf16,acc=fp32)", "fma: 'a' is given twice, keep one of them"),
-        ("fma(a=bf16,ac=fp32)", f"fma: unknown argument 'ac' (did you mean 'acc' or 'a'?): write {_FMA}"),
+        ("fma(a=bf16,ac=fp32)", f"fma: unknown argument 'ac' (did you mean 'acc' or 'a'?): want {_FMA}"),
         ("fma(a=bf16,acc=fp32,products=all)", "fma: products: got 'all', want a whole number"),
-        ("fma(a=bf16,acc=fp32,products=3)", "fma(a=bf16,b=bf16,acc=fp32): products=3, allowed for 1 x 1 parts: 1"),
+        ("fma(a=bf16,acc=fp32,products=3)", "fma(a=bf16,b=bf16,acc=fp32): products=3, want 1 for 1 x 1 parts"),
         (
             "fma(a=bf16,acc=fp32,product=bf16x2)",
             "fma(a=bf16,b=bf16,acc=fp32): product=bf16x2, a product is rounded to a format of one part",
         ),
         (
             "fma(a=bf16,acc=fp32,product=int8)",
-            "fma: product=int8 has groups, a product is a single value: write product=eXmY",
+            "fma: product=int8 has groups, a product is a single value: want product=eXmY",
         ),
         (
             "fma(a=int8,acc=fp32,product=bf16)",
             "fma(a=int8,b=int8,acc=fp32): product=bf16, products of groups are not rounded: leave product out",
         ),
-        ("fma(a=bf16,acc=e6m9:sr32)", "rounding 'sr32': 32 random bits, allowed are 1 to 24"),
+        ("fma(a=bf16,acc=e6m9:sr32)", "rounding 'sr32': 32 random bits, want 1 to 24"),
         (
             "fma(a=bf16,acc=fp32",
-            f"FMA operator 'fma(a=bf16,acc=fp32': cannot read it from its end, write a name or {_CALLS}",
+            f"FMA operator 'fma(a=bf16,acc=fp32': cannot read it from its end, want a name or {_CALLS}",
         ),
     ],
 )

@@ -77,42 +77,42 @@ def test_elements_of_mx(name: str, bits: int, largest: Fraction, emax: int, emin
     assert fmt.bits_per_value == bits + Fraction(1, 4)
 
 
-_CALL = "write bfp(g,e,m), three numbers: group, exponent and magnitude bits"
-_NAMES = f"allowed are {', '.join(FORMATS)}, {SYNTAX}; along an axis bfp(g,e,m), mx(element,g), "
+_CALL = "want bfp(g,e,m), three numbers: group, exponent and magnitude bits"
+_NAMES = f"want {', '.join(FORMATS)}, {SYNTAX}; along an axis bfp(g,e,m), mx(element,g), "
 _NAMES += f"{', '.join(GROUP_FORMATS)}, intN"
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("bfp(0,3,4)", "format 'bfp(0,3,4)': groups of 0 values, allowed are 1 or more"),
+        ("bfp(0,3,4)", "format 'bfp(0,3,4)': groups of 0 values, want 1 or more"),
         (
             "bfp(16,0,4)",
-            "format 'bfp(16,0,4)': 0 exponent bits, allowed are 1 to 8 (float32 itself has 8)",
+            "format 'bfp(16,0,4)': 0 exponent bits, want 1 to 8 (float32 itself has 8)",
         ),
-        ("bfp(16,9,4)", "format 'bfp(16,9,4)': 9 exponent bits, allowed are 1 to 8 (float32 itself has 8)"),
+        ("bfp(16,9,4)", "format 'bfp(16,9,4)': 9 exponent bits, want 1 to 8 (float32 itself has 8)"),
         (
             "bfp(16,3,0)",
-            "format 'bfp(16,3,0)': 0 magnitude bits, allowed are 1 to 23 (a float32 holds 24, and needs no group)",
+            "format 'bfp(16,3,0)': 0 magnitude bits, want 1 to 23 (a float32 holds 24, and needs no group)",
         ),
         (
             "bfp(16,3,24)",
-            "format 'bfp(16,3,24)': 24 magnitude bits, allowed are 1 to 23 (a float32 holds 24, and needs no group)",
+            "format 'bfp(16,3,24)': 24 magnitude bits, want 1 to 23 (a float32 holds 24, and needs no group)",
         ),
         ("bfp(16,3)", f"format 'bfp(...)': {_CALL}"),
         ("bfp()", f"format 'bfp(...)': {_CALL}"),
         ("bfp(16,3,bf16)", f"format 'bfp(...)': {_CALL}"),
         ("bfp(g=16,e=3,m=4)", f"format 'bfp(...)': {_CALL}"),
-        ("bfp", "format 'bfp' needs its sizes: write bfp(g,e,m), as in bfp(16,3,4)"),
-        ("int3", "format 'int3': 3 bits, allowed are 4 to 16"),
-        ("int17", "format 'int17': 17 bits, allowed are 4 to 16"),
+        ("bfp", "format 'bfp' needs its sizes: want bfp(g,e,m), as in bfp(16,3,4)"),
+        ("int3", "format 'int3': 3 bits, want 4 to 16"),
+        ("int17", "format 'int17': 17 bits, want 4 to 16"),
         ("mxfp7", f"unknown format 'mxfp7' (did you mean 'mxfp8' or 'mxfp6'?): {_NAMES}"),
         ("lowbpf", f"unknown format 'lowbpf' (did you mean 'lowbfp'?): {_NAMES}"),
         ("bfp(16,3,4):nan", "'bfp(16,3,4):nan': only formats without infinities (eXmYfn) take ':nan'"),
         ("int8:channel", "'int8:channel': channels are those of a contraction's operands, leave ':channel' out"),
         ("mxfp4:rtz:rne", "'mxfp4_e2m1': ':rne' after ':rtz', keep one of them"),
         ("int8:rnd", "unknown rounding 'rnd' of 'int8' (did you mean 'rne' or 'rna'?): "
-         "allowed are rne, rtz, rna, rup, rdn, odd, srN, nan, sat"),
+         "want rne, rtz, rna, rup, rdn, odd, srN, nan, sat"),
     ],
 )  # fmt: skip
 def test_errors(text: str, message: str) -> None:
@@ -147,16 +147,16 @@ _A = "fma(a=bfp(16,3,4),b=bfp(16,3,4),acc="
     ("text", "message"),
     [
         ("fmacs(mxfp4:rtz)", "fmacs(mxfp4_e2m1:rtz): fmacs takes a format of single values, "
-         "write fma(a=mxfp4_e2m1:rtz, acc=fp32)"),
+         "want fma(a=mxfp4_e2m1:rtz, acc=fp32)"),
         ("fma(a=mxfp4:channel,acc=fp32)",
          "'mxfp4_e2m1:channel': only intN has scales that channels can have of their own"),
-        ("fma(a=int8,acc=int8)", "fma: acc=int8 has groups, an accumulator is a single value: write acc=fp32"),
-        ("fma(a=highbfp,acc=bf16)", f"{_A}bf16): the dot products of groups are summed in fp32, write acc=fp32"),
+        ("fma(a=int8,acc=int8)", "fma: acc=int8 has groups, an accumulator is a single value: want acc=fp32"),
+        ("fma(a=highbfp,acc=bf16)", f"{_A}bf16): the dot products of groups are summed in fp32, want acc=fp32"),
         ("fma(a=highbfp,acc=fp32,datapath=exact)", f"{_A}fp32): datapath 'exact', 'bfp(16,3,4)' takes fp32 or fmac2"),
         ("fma(a=int8,acc=fp32,datapath=fmac2)",
          "fma(a=int8,b=int8,acc=fp32): datapath 'fmac2', 'int8' takes only fp32"),
         ("fma(a=bf16,acc=fp32,datapath=fmac2)",
-         "fma(a=bf16,b=bf16,acc=fp32): datapath 'fmac2' multiplies block floating point, write a=bfp(g,e,m)"),
+         "fma(a=bf16,b=bf16,acc=fp32): datapath 'fmac2' multiplies block floating point, want a=bfp(g,e,m)"),
         ("fma(a=highbfp,acc=fp32,chunk=8)",
          f"{_A}fp32): chunk=8, formats with groups are summed by groups: leave chunk out"),
         ("fma(a=highbfp,acc=fp32,products=2)",
@@ -166,7 +166,7 @@ _A = "fma(a=bfp(16,3,4),b=bfp(16,3,4),acc="
         ("fma(a=highbfp,b=bfp(8,3,4),acc=fp32)", "fma(a=bfp(16,3,4),b=bfp(8,3,4),acc=fp32): groups of 16 and 8 values, "
          "give a and b groups of one size"),
         ("fma(a=int8,acc=fp32:sr8)",
-         "fma(a=int8,b=int8,acc=fp32:sr8): the dot products of groups are summed in fp32, write acc=fp32"),
+         "fma(a=int8,b=int8,acc=fp32:sr8): the dot products of groups are summed in fp32, want acc=fp32"),
         ("bfp(4097,3,4)", "fma(a=bfp(4097,3,4),b=bfp(4097,3,4),acc=fp32): groups of 4097 values, an operator takes up "
          "to 4096"),
         ("bfp(129,3,23)", "fma(a=bfp(129,3,23),b=bfp(129,3,23),acc=fp32): the dot product of a group takes more than "
@@ -191,9 +191,7 @@ def test_not_as_the_format_of_other_operations_yet() -> None:
 def test_roundings_and_texts_without_groups() -> None:
     with pytest.raises(NumcError) as error:
         GroupConversion(Bfp(16, 3, 4), "up")
-    assert str(error.value) == "rounding 'up' of 'bfp(16,3,4)': allowed are rne, rtz, rna, rup, rdn, odd, srN"
+    assert str(error.value) == "rounding 'up' of 'bfp(16,3,4)': want rne, rtz, rna, rup, rdn, odd, srN"
     with pytest.raises(NumcError) as error:
         parse_group_conversion("bf16")
-    assert str(error.value).startswith(
-        "format 'bf16' has no groups: allowed are bfp(g,e,m), mx(element,g), msfp12, lowbfp, "
-    )
+    assert str(error.value).startswith("format 'bf16' has no groups: want bfp(g,e,m), mx(element,g), msfp12, lowbfp, ")

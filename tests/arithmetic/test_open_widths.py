@@ -53,21 +53,21 @@ _RANGE = "a range goes from a smaller to a larger number"
         ("bfp(16,3,2..2)", f"format '2..2': {_RANGE}"),
         ("macs(e8..2m3)", f"format 'e8..2m3': {_RANGE}"),
         ("macs(e5m4..4)", f"format 'e5m4..4': {_RANGE}"),
-        ("bfp(16,2..3,4)", "'bfp(16,2..3,4)': a range is allowed in eX..XmY..Y and the last number of bfp(g,e,m)"),
-        ("bfp(8..16,3,4)", "'bfp(8..16,3,4)': a range is allowed in eX..XmY..Y and the last number of bfp(g,e,m)"),
-        ("bfp(16,3,0..4)", "format 'bfp(16,3,0)': 0 magnitude bits, allowed are 1 to 23"),
-        ("macs(e1..8m3)", "format 'e1m3': 1 exponent bits, allowed are 2 to 8"),
-        ("macs(e2..9m3)", "format 'e9m3': 9 exponent bits, allowed are 2 to 8"),
-        ("macs(e2..8m3fn)", "format 'e8m3fn': 8 exponent bits, allowed are 2 to 7 where there are no infinities"),
+        ("bfp(16,2..3,4)", "'bfp(16,2..3,4)': want a range only in eX..XmY..Y and the last number of bfp(g,e,m)"),
+        ("bfp(8..16,3,4)", "'bfp(8..16,3,4)': want a range only in eX..XmY..Y and the last number of bfp(g,e,m)"),
+        ("bfp(16,3,0..4)", "format 'bfp(16,3,0)': 0 magnitude bits, want 1 to 23"),
+        ("macs(e1..8m3)", "format 'e1m3': 1 exponent bits, want 2 to 8"),
+        ("macs(e2..9m3)", "format 'e9m3': 9 exponent bits, want 2 to 8"),
+        ("macs(e2..8m3fn)", "format 'e8m3fn': 8 exponent bits, want 2 to 7 where there are no infinities"),
         ("macs(e2..8m0..3)", "format 'e2..8m0..3': open significand bits begin at 1"),
-        ("macs(e2..8m3x)", "'e2..8m3x': write eXmY, eXmYn or eXmYfn, in which X and Y may be ranges like 2..8"),
+        ("macs(e2..8m3x)", "'e2..8m3x': want eXmY, eXmYn or eXmYfn, in which X and Y may be ranges like 2..8"),
         ("fma(a=2..3, acc=fp32)", "fma: a=2..3 is not a format"),
         ("fma(a=mxfp(2..3), acc=fp32)", "unknown format 'mxfp(...)'"),
-        ("fmac(e2..8m3)", "acc=e2..8m3, an accumulator has fixed widths: write acc=fp32 or acc=eXmY"),
+        ("fmac(e2..8m3)", "acc=e2..8m3, an accumulator has fixed widths: want acc=fp32 or acc=eXmY"),
         ("fma(a=bfp(16,3,2..4), acc=fp32, datapath=fmac2)", "datapath 'fmac2' multiplies chunks of fixed widths"),
         ("fma(a=e8m1..7, acc=fp32, datapath=amx_bf16)", "datapath 'amx_bf16' takes only a=bf16"),
-        ("fma(a=bfp(16,3,2..4):discard, acc=fp32)", "write 'bfp(16,3,2..4):sr8:discard'"),
-        ("fma(a=bfp(16,8,2..23), acc=fp32, b=bfp(16,8,23..24))", "24 magnitude bits, allowed are 1 to 23"),
+        ("fma(a=bfp(16,3,2..4):discard, acc=fp32)", "want 'bfp(16,3,2..4):sr8:discard'"),
+        ("fma(a=bfp(16,8,2..23), acc=fp32, b=bfp(16,8,23..24))", "24 magnitude bits, want 1 to 23"),
     ],
 )
 def test_bad_operators(operator, error):
@@ -80,7 +80,7 @@ def test_bad_operators(operator, error):
 def test_where_no_run_chooses_a_width():
     refused = (
         "format 'e2..8m3': only the operands and the product of an FMA operator have open widths, which a run "
-        "chooses: write fixed ones, such as 'e8m3'"
+        "chooses: want fixed ones, such as 'e8m3'"
     )
     x = np.ones(2, np.float32)
     for attempt in (
@@ -93,5 +93,5 @@ def test_where_no_run_chooses_a_width():
         with pytest.raises(NumcError) as caught:
             attempt()
         assert refused in str(caught.value)
-    with pytest.raises(NumcError, match=r"^fma: 'macs\(e2..8m3\)' has open widths, .*: write fixed ones$"):
+    with pytest.raises(NumcError, match=r"^fma: 'macs\(e2..8m3\)' has open widths, .*: want fixed ones$"):
         numc.fma(x, x, x, fma="macs(e2..8m3)")

@@ -189,11 +189,11 @@ def test_what_cannot_be_parsed_shows_the_line_and_the_place(text: str, message: 
         ("default fma = mp, fma = mp", "policy:1: 'fma' is given twice, keep one of them"),
         ("role wgard mp", "policy:1: unknown role 'wgard' (did you mean 'wgrad' or 'forward'?): want forward, dgrad, "),
         ("op matmul where l > 4 mp", "policy:1: unknown size 'l': want m, n, k, those of an m x k by k x n product"),
-        ("layer 3..1 mp", "policy:1: layer 3..1: the first comes after the last, write it the other way"),
-        ("format bf16 = e4m3", "policy:1: 'bf16' is the name of something else already: choose another one"),
+        ("layer 3..1 mp", "policy:1: layer 3..1: the first comes after the last, want 1..3"),
+        ("format bf16 = e4m3", "policy:1: 'bf16' is the name of something else already: want another name"),
         ("format x = e4m3\n\nfma x = mp", "policy:3: 'x' is defined twice, keep one of them"),
-        ("format x = e4m33", "policy:1: format 'e4m33': 33 significand bits, allowed are 0 to 23"),
-        ("fma x = e4m3", "policy:1: 'e4m3' is a format, not an FMA operator: write fmac(e4m3) or fma(a=e4m3, acc=...)"),
+        ("format x = e4m33", "policy:1: format 'e4m33': 33 significand bits, want 0 to 23"),
+        ("fma x = e4m3", "policy:1: 'e4m3' is a format, not an FMA operator: want fmac(e4m3) or fma(a=e4m3, acc=...)"),
         ("default mp\ndefault fma = bf61_1_1", "policy:2: unknown FMA operator 'bf61_1_1' (did you mean 'bf16_1_1'"),
         ("default ops = mp", "policy:1: unknown format 'mp'"),
         ("default bf61", "policy:1: unknown FMA operator 'bf61'"),
@@ -421,7 +421,7 @@ def test_what_is_added_to_a_product_last(tmp_path: Path) -> None:
             assert (found := first_mismatch(got, want)) is None, found
         first = numc.compile(tmp_path / "add.mlir", policy=f"default fma = {fma}, bias = last; default bias = first")
         np.testing.assert_array_equal(first(a, b, c), numc.matmul(a, b, c, fma=fma))
-    with pytest.raises(NumcError, match="^preset '1/6/9/strict': is a policy: leave update out, or write a policy"):
+    with pytest.raises(NumcError, match="^preset '1/6/9/strict': is a policy: leave update out, or give a policy"):
         arithmetic("1/6/9/strict", update="bf16_1_1")
 
 

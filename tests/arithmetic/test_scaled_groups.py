@@ -104,16 +104,16 @@ def test_texts() -> None:
     [
         (
             "mx(16)",
-            "format 'mx(...)': write mx(element,g), or mx(element,g,ceil): a format such as e2m1fn, the size of a "
+            "format 'mx(...)': want mx(element,g), or mx(element,g,ceil): a format such as e2m1fn, the size of a "
             "group, a rule",
         ),
         (
             "mx(posit8,16)",
-            "format 'mx(...)': element 'posit8', allowed are eXmY and eXmYfn of up to 8 bits, 2 to 5 of them "
+            "format 'mx(...)': element 'posit8', want eXmY or eXmYfn of up to 8 bits, 2 to 5 of them "
             "exponent, 1 or more significand",
         ),
-        ("mx(e2m1fn,0)", "format 'mx(e2m1fn,0)': groups of 0 values, allowed are 1 or more"),
-        ("mx(e2m1fn,16,max)", "format 'mx(e2m1fn,16,max)': rule 'max', allowed are floor and ceil"),
+        ("mx(e2m1fn,0)", "format 'mx(e2m1fn,0)': groups of 0 values, want 1 or more"),
+        ("mx(e2m1fn,16,max)", "format 'mx(e2m1fn,16,max)': rule 'max', want floor or ceil"),
     ],
 )
 def test_errors(text: str, message: str) -> None:

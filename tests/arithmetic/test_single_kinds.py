@@ -414,7 +414,7 @@ def test_packing_keeps_every_value(text: str) -> None:
 def test_posits_of_many_bits_are_not_packed() -> None:
     x = np.float32([1.1])
     same(numc.round(x, "posit20"), reference.round(x, "posit20"), x)
-    with pytest.raises(NumcError, match="format 'posit20': codes of 20 bits, allowed are 16"):
+    with pytest.raises(NumcError, match="format 'posit20': codes of 20 bits, want at most 16"):
         numc.pack(x, "posit20")
 
 
@@ -488,30 +488,30 @@ def test_products_with_inserted_zeros_keep_the_products_of_formats_without_a_zer
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("binary8p9", "format 'binary8p9se': allowed are 3 to 32 bits, of which 1 to 7 are its precision"),
-        ("binary16p4", "format 'binary16p4se': 12 exponent bits, allowed are 0 to 9"),
-        ("posit32", "format 'posit32': allowed are 3 to 24 bits, and 0 to 4 bits of exponent"),
+        ("binary8p9", "format 'binary8p9se': want 3 to 32 bits, of which 1 to 7 are its precision"),
+        ("binary16p4", "format 'binary16p4se': 12 exponent bits, want 0 to 9"),
+        ("posit32", "format 'posit32': want 3 to 24 bits, and 0 to 4 bits of exponent"),
         (
             "posit(16,4)",
-            "format 'posit(16,4)': values up to 2^224 with up to 10 significant bits, allowed are 2^126 and 23, "
+            "format 'posit(16,4)': values up to 2^224 with up to 10 significant bits, want at most 2^126 and 23, "
             "because float32 holds them",
         ),
-        ("posit(8,1,1)", "format 'posit(...)': write posit(n,es), the width and the exponent bits"),
-        ("fixed(20,4)", "format 'fixed(20,4)': 20 integer and 4 fraction bits, allowed are 1 to 23 together"),
-        ("ufixed(3)", "format 'ufixed(...)': write ufixed(i,f), integer and fraction bits"),
-        ("table(1)", "format 'table(1)': 1 values, allowed are 2 to 256"),
+        ("posit(8,1,1)", "format 'posit(...)': want posit(n,es), the width and the exponent bits"),
+        ("fixed(20,4)", "format 'fixed(20,4)': 20 integer and 4 fraction bits, want 1 to 23 together"),
+        ("ufixed(3)", "format 'ufixed(...)': want ufixed(i,f), integer and fraction bits"),
+        ("table(1)", "format 'table(1)': 1 values, want 2 to 256"),
         ("table(1,1.0)", "format 'table(1,1)': a value is there twice, keep one of them"),
         ("table(1,1e39)", "format 'table(1,inf)': inf is no finite float32 number"),
-        ("table(1,bf16)", "format 'table(...)': write table(v,w,...), numbers separated by commas, in the order of "
+        ("table(1,bf16)", "format 'table(...)': want table(v,w,...), numbers separated by commas, in the order of "
          "codes"),
-        ("e4m3fnu", "format 'e4m3fnu': a format without a sign and a zero has powers of two, write "
+        ("e4m3fnu", "format 'e4m3fnu': a format without a sign and a zero has powers of two, want "
          "e8m0fnu or float(...)"),
-        ("e9m3fnuz", "format 'e9m3fnuz': allowed are 1 to 8 exponent bits and 0 to 23 significand bits"),
-        ("e8m3b140", "format 'e8m3b140': the smallest normal value is 2^-139, allowed are 2^-127 and more"),
+        ("e9m3fnuz", "format 'e9m3fnuz': want 1 to 8 exponent bits and 0 to 23 significand bits"),
+        ("e8m3b140", "format 'e8m3b140': the smallest normal value is 2^-139, want 2^-127 and more"),
         ("e8m3b120", "format 'e8m3b120': values up to 2^134, but float32 ends below 2^128"),
-        ("float(4,3,nan=odd)", "format 'float(4,3,nan=odd)': nan=odd, allowed are ieee, ones, zero, none"),
+        ("float(4,3,nan=odd)", "format 'float(4,3,nan=odd)': nan=odd, want ieee, ones, zero, none"),
         ("float(4,3,zero=2)", "format 'float(...)': signed, subnormals, zero, even and infinities are 0 or 1"),
-        ("float(4,3,largest=120)", "format 'float(4,3,largest=120)': largest code 120, allowed are 1 to 119"),
+        ("float(4,3,largest=120)", "format 'float(4,3,largest=120)': largest code 120, want 1 to 119"),
         ("float(4,3,signed=0,nan=zero)", "format 'float(4,3,signed=0,nan=zero)': nan=zero is the code of -0, which "
          "needs a sign and a zero"),
         ("float(1,3)", "format 'float(1,3)': 1 exponent bits, which leave no finite number but 0"),
@@ -519,17 +519,17 @@ def test_products_with_inserted_zeros_keep_the_products_of_formats_without_a_zer
          "the infinity, which there is none of"),
         (
             "float(4,3,bits=8)",
-            "format 'float(...)': write float(X,Y,bias=B,signed=0,subnormals=0,zero=0,infinities=0,nan=ones|zero|none,"
+            "format 'float(...)': want float(X,Y,bias=B,signed=0,subnormals=0,zero=0,infinities=0,nan=ones|zero|none,"
             "even=1,largest=CODE), what is not written is as in IEEE-754",
         ),
         (
             "table(1e-30,1):sr4",
-            "'table(1e-30,1):sr4': 1.0000000031710769e-30 and 1.0 are too far apart, allowed are neighbours with 48 "
+            "'table(1e-30,1):sr4': 1.0000000031710769e-30 and 1.0 are too far apart, want neighbours with 48 "
             "bits between the ends of both",
         ),
         ("nf4:sat", "'nf4:sat': only formats of one part with infinities take ':sat', leave it out"),
         ("posit8:nan", "'posit8:nan': the format has no NaN to overflow to, leave ':nan' out"),
-        ("fixed", "format 'fixed' needs its sizes: write fixed(i,f), ufixed(i,f), as in fixed(3,4)"),
+        ("fixed", "format 'fixed' needs its sizes: want fixed(i,f), ufixed(i,f), as in fixed(3,4)"),
     ],
 )  # fmt: skip
 def test_errors(text: str, message: str) -> None:

@@ -126,9 +126,9 @@ def test_giants_are_refused_soon(giant: str) -> None:
 @pytest.mark.parametrize(
     ("parse", "text", "message"),
     [
-        (parse_fma, "f" * 1001, rf"FMA operator 'f+\.\.\.f+': 1001 characters, allowed are {MAX_LENGTH}"),
+        (parse_fma, "f" * 1001, rf"FMA operator 'f+\.\.\.f+': 1001 characters, want at most {MAX_LENGTH}"),
         (parse_fma, 7, "FMA operator: got int, want a text"),
-        (parse_fma, "fma(" * 9, r"FMA operator 'fma\(.*': 9 opening brackets, allowed are 8"),
+        (parse_fma, "fma(" * 9, r"FMA operator 'fma\(.*': 9 opening brackets, want at most 8"),
         (
             parse_fma,
             "fma(a=bf16,acc=fp32,products=" + "9" * 30 + ")",
@@ -141,10 +141,14 @@ def test_giants_are_refused_soon(giant: str) -> None:
             r"format 'e9+\.\.\.9+m3': got '9+\.\.\.9+', want a number of at",
         ),
         (parse_any_conversion, "x\x1b[2J\n\u202e", r"format 'x\\x1b\[2J\\n\\u202e': cannot read it from '\\x1b"),
-        (parse_policy, "# \n" * (1 << 19), r"policy '# \\n# .*': 1572864 characters, allowed are 1048576"),
+        (parse_policy, "# \n" * (1 << 19), r"policy '# \\n# .*': 1572864 characters, want at most 1048576"),
         (parse_policy, f"op conv where {'(' * 60}m < 1{')' * 60} mp", "policy:1: where: more than 50 brackets in one"),
         (parse_policy, f"layer {'9' * 5000} mp", r"policy:1: layer: got '9+\.\.\.9+', want a number of at most 18"),
-        (parse_policy, "default " + "e" * 2000, r"policy:1: a setting 'e+\.\.\.e+': 2000 characters, allowed are 1000"),
+        (
+            parse_policy,
+            "default " + "e" * 2000,
+            r"policy:1: a setting 'e+\.\.\.e+': 2000 characters, want at most 1000",
+        ),
         (load_policy, 3, "policy: got int, want a text, the name of a file, or a preset"),
         (load_policy, Path("a\0b"), r"'a\\x00b': no file has such a name: name another one"),
         (sampling, "1e-999999999", "sample '1e-999999999': want 1 or a fraction 1/n"),
@@ -165,7 +169,7 @@ def test_a_machine_of_wrong_values(tmp_path: Path) -> None:
         ("1.5", "1" * 5000, r"not TOML: .*4300 digits"),
         ("1.5", "[" * 5000, "not TOML: "),
         ("[1024, 2048]", '"\x7f"', "not TOML: "),
-        (MACHINE, "#" * 70_000, "machine '#+...#+': 65537 characters, allowed are 65536"),
+        (MACHINE, "#" * 70_000, "machine '#+...#+': 65537 characters, want at most 65536"),
     ]:
         (tmp_path / "m.toml").write_text(MACHINE.replace(old, new))
         with pytest.raises(NumcError, match=message):

@@ -66,9 +66,7 @@ def test_the_table_the_page_and_what_is_kept(numc_run: Any, tmp_path: Path) -> N
     assert comparison["mixed"].policy == "default bf16_1_1\nlayer 0 fp32\n"
     other = numc_run("compare", DIGITS / "cnn.onnx", "--data", f"x={HELD}:images", "--report", "out.html")
     assert other.status == 2
-    assert other.error == (
-        f"out.results.json: results of another model ({MLP}): choose another file, or remove this one"
-    )
+    assert other.error == (f"out.results.json: results of another model ({MLP}): name another file, or remove this one")
 
 
 def test_a_bar_only_on_a_terminal(numc_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +112,7 @@ def test_fp32_that_disagrees_with_onnxruntime(numc_run: Any, monkeypatch: pytest
     [
         (
             ("--metric", "top1,topp5"),
-            "unknown metric 'topp5' (did you mean 'top5' or 'top1'?): allowed are top1, top5,",
+            "unknown metric 'topp5' (did you mean 'top5' or 'top1'?): want top1, top5,",
         ),
         (
             ("--metric", "perplexity"),
@@ -125,7 +123,7 @@ def test_fp32_that_disagrees_with_onnxruntime(numc_run: Any, monkeypatch: pytest
         (("--plots", "file"), "file: is a file: name a folder for plots"),
         (("--plots", "none/plots"), "none/plots: cannot write: there is no folder none: create it first"),
         (("--results", "none/x.json"), "none/x.json: cannot write: there is no folder none: create it first"),
-        (("--results", "file"), "file: not results of numc compare: choose another file, or remove this one"),
+        (("--results", "file"), "file: not results of numc compare: name another file, or remove this one"),
         (
             ("--policy", 'layer "conv1" fma = mp'),
             'policy 1: policy:1: layer "conv1" matches nothing in this model: its operations have no',
@@ -137,7 +135,7 @@ def test_fp32_that_disagrees_with_onnxruntime(numc_run: Any, monkeypatch: pytest
         (("--data", "arg0=other.npy"), "--data arg0=other.npy: 'arg0' is given twice"),
         (("--no-stats", "--sample", "1/4"), "--sample is about statistics: leave it or --no-stats out"),
         (("--sample", "3/4"), "sample '3/4': want 1 or a fraction 1/n"),
-        (("--data", "other.npy"), "--data other.npy: an array without a name beside others: write NAME=other.npy"),
+        (("--data", "other.npy"), "--data other.npy: an array without a name beside others: want NAME=other.npy"),
     ],
 )
 def test_bad_input_is_one_line(

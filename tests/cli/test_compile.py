@@ -139,12 +139,12 @@ def test_times_of_passes(numc_run, folder):
         (["MODEL", "--fma", "bf16_1_4"], "bf16_1_4"),
         (["MODEL", "--ops", "bf61"], "bf16"),
         (["MODEL", "--target", "x86-64-v5"], "unknown target 'x86-64-v5' (did you mean "),
-        (["MODEL", "--target", ""], "unknown target '': choose one of "),
+        (["MODEL", "--target", ""], "unknown target '': want "),
         (["MODEL", "--fma", ""], "FMA operator '': cannot read it from its end"),
         (["MODEL", "--ops", ""], "format '': cannot read it from its end"),
         (
             ["MODEL", "--emit", "lvm"],
-            f"--emit 'lvm': no such stage (did you mean 'llvm'?): one of {', '.join(STAGES)}",
+            f"--emit 'lvm': no such stage (did you mean 'llvm'?): want {', '.join(STAGES)}",
         ),
         (["MODEL", "--emit", "llvm", "--json"], "--emit writes IR text: leave --json out"),
         (["MODEL", "--emit", "numc", "--pack-weights"], "--emit writes IR text, which holds no weights: leave"),
@@ -178,7 +178,7 @@ def test_an_unwritable_folder_is_found_before_compiling(numc_run, folder, monkey
     Path("locked").mkdir(mode=0o500)
     monkeypatch.setattr("numc.compiler.programs.compile.to_file", None)
     assert numc_run("compile", folder / "matmul.mlir", "-o", "locked/m.numc").error == (
-        "locked/m.numc: cannot write: permission denied: choose another place for the output"
+        "locked/m.numc: cannot write: permission denied: name another place for the output"
     )
 
 

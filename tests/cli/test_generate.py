@@ -127,7 +127,7 @@ def test_folders_that_do_not_fit_their_files(folder: Path, numc_run: Any, tmp_pa
         save_file(values, where / "model.safetensors", metadata={"format": "pt"})
 
     without = changed("without", lambda where: (where / "tokenizer.json").unlink())
-    assert "without: there is no tokenizer: want one of tokenizer.json, vocab.json" in error(without)
+    assert "without: there is no tokenizer: want tokenizer.json, vocab.json" in error(without)
     broken = changed("broken", lambda where: (where / "tokenizer.json").write_text("{}"))
     assert "broken: the tokenizer cannot be read: " in error(broken)
     code = changed("code", lambda where: configured(where, "tokenizer_config.json", auto_map={"AutoTokenizer": "x.Y"}))
@@ -141,10 +141,10 @@ def test_folders_that_do_not_fit_their_files(folder: Path, numc_run: Any, tmp_pa
     assert f"fewer: weight 'transformer.wte.weight' {shape}" in error(fewer)
     weights(fewer, lambda values: values.update({"transformer.wte.weight": torch.zeros(40, 32)}))
     assert "the model knows 40 tokens, 0 to 39: use the tokenizer that it was trained with" in error(fewer)
-    assert error(folder, prompt="") == "the text has no tokens: write at least one word"
+    assert error(folder, prompt="") == "the text has no tokens: want at least one word"
     assert error(folder, "--max-new-tokens", 46) == (
         "the prompt has 3 tokens and 46 new ones are wanted, but the context of the model has 48: "
-        "write a shorter prompt or a smaller --max-new-tokens"
+        "want a shorter prompt or a smaller --max-new-tokens"
     )
 
 

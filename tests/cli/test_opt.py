@@ -86,9 +86,9 @@ def test_upstream_pass_text_with_options(numc_run, dump):
         (
             ["--from", "nmuc"],
             "--from 'nmuc': no such stage (did you mean 'numc'?): "
-            "one of linalg, numc, tensors, buffers, plan, kernels, vector, loops, llvm",
+            "want linalg, numc, tensors, buffers, plan, kernels, vector, loops, llvm",
         ),
-        (["--to", "x"], "--to 'x': no such stage: one of linalg,"),
+        (["--to", "x"], "--to 'x': no such stage: want linalg,"),
         (
             ["--from", "llvm", "--to", "numc"],
             "--from llvm --to numc: nothing to run: the stages are linalg, numc, tensors, buffers, plan, "
@@ -106,7 +106,7 @@ def test_errors_are_one_line(numc_run, folder, arguments, text):
 
 def test_a_dump_of_another_stage(numc_run, dump):
     done = numc_run("opt", dump / "numc.mlir", "--from", "buffers")
-    assert done.error == f"--from buffers: {dump}/numc.mlir is IR after the stage 'numc': write --from numc"
+    assert done.error == f"--from buffers: {dump}/numc.mlir is IR after the stage 'numc': want --from numc"
     assert numc_run("opt", dump / "plan.mlir").error == (
         f"{dump}/plan.mlir: is IR after the stage 'plan', and without --from it is taken for a model: add --from plan"
     )

@@ -193,7 +193,7 @@ def test_seed(numc_run, folder):
 def test_bad_widths(numc_run, folder):
     for given, error in (
         ("3", "widths: this program has none to choose: compile it with open ones, such as bfp(16,3,2..4)"),
-        ("{", "--widths '{': not JSON: write a number, [exponent bits, significand bits], or layers as in "),
+        ("{", "--widths '{': not JSON: want a number, [exponent bits, significand bits], or layers as in "),
         ("none.json", "--widths 'none.json': No such file or directory: name a file of JSON"),
     ):
         done = numc_run("run", folder / "matmul.numc", "--random-input", 0, "--batch", 2, "--widths", given)

@@ -169,7 +169,7 @@ def test_errors() -> None:
         ),
         (
             lambda: numc.unpack(dataclasses.replace(numc.pack(x, "mxfp4"), axis=1)),
-            "axis=1: x has shape (4,), allowed are -1 to 0",
+            "axis=1: x has shape (4,), want -1 to 0",
         ),
         (
             lambda: numc.pack(np.array([np.nan], np.float32), "e3m0"),

@@ -110,8 +110,8 @@ def test_the_argument_is_not_changed() -> None:
     [
         ("bf16", 0, "axis=0: 'bf16' rounds every value by itself, leave axis out"),
         ("int8", 0, "axis=0: 'int8' has one scale for the whole tensor, leave axis out"),
-        ("mxfp4", 2, "axis=2: x has shape (2, 3), allowed are -2 to 1"),
-        ("bfp(16,3,4)", -3, "axis=-3: x has shape (2, 3), allowed are -2 to 1"),
+        ("mxfp4", 2, "axis=2: x has shape (2, 3), want -2 to 1"),
+        ("bfp(16,3,4)", -3, "axis=-3: x has shape (2, 3), want -2 to 1"),
     ],
 )
 def test_axes_that_are_none(to: str, axis: int, message: str) -> None:

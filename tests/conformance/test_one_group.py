@@ -153,7 +153,7 @@ def test_one_step_takes_the_operand_as_it_is() -> None:
         ),
         (
             "fma(a=bf16,b=bfp(16,3,4),acc=fp32,datapath=fmac2)",
-            "fma(a=bf16,b=bfp(16,3,4),acc=fp32): datapath 'fmac2' multiplies block floating point, write a=bfp(g,e,m)",
+            "fma(a=bf16,b=bfp(16,3,4),acc=fp32): datapath 'fmac2' multiplies block floating point, want a=bfp(g,e,m)",
         ),
     ],
 )  # fmt: skip

@@ -252,7 +252,7 @@ def test_a_value_decides_a_branch(tmp_path: Path) -> None:
     ("values", "text"),
     [
         ({"sr": 0.5}, "values: 'sr' is of int64, which does not have 0.5"),
-        ({"sr": [1, 2]}, "values: 'sr' has the shape [], found one of [2]"),
+        ({"sr": [1, 2]}, "values: 'sr': got the shape [2], want []"),
         ({"s": 1}, "values: no input 's' (did you mean 'sr'?); the inputs are x, sr"),
         ({"sr": 1, "x": [1.0]}, "values: every input has a value; nothing is left to compute"),
         ({"sr": "a"}, "values: got a for 'sr', want a number or an array for a name"),

@@ -343,7 +343,7 @@ def test_what_is_no_model(tmp_path: Path) -> None:
     with pytest.raises(NumcError, match="^an exported program has its inputs and sizes: leave example_inputs and"):
         numc.compile(torch.export.export(nn.ReLU(), (X,)), X)
     file = tmp_path / "no.pt2"
-    with pytest.raises(NumcError, match="no.pt2: cannot read: .*; expected a file that torch.export.save wrote"):
+    with pytest.raises(NumcError, match="no.pt2: cannot read: .*: want a file that torch.export.save wrote"):
         numc.compile(file)
     with pytest.raises(NumcError, match="no.pt2: shapes are part of an exported program: export it again, leave --sh"):
         numc.compile(file, shapes={"x": (1,)})

@@ -471,7 +471,7 @@ REFUSED = {
     "partial": (changed(partial=[9]), "tile.partial = [9]: want different numbers from 1 to 6, below tile.rows"),
     "twice": (changed(partial=[2, 2]), "tile.partial = [2, 2]: want different numbers"),
     "narrow": (changed(vectors=1), "tile.narrow = true: a tile of one vector has no form for a single vector"),
-    "way": (changed(way="panel"), "way = 'panel' (did you mean 'panels'?): want one of 'panels', 'registers',"),
+    "way": (changed(way="panel"), "way = 'panel' (did you mean 'panels'?): want 'panels', 'registers',"),
     "registers of more": (changed(way="registers"), "way = 'registers': wants several rows, and an operator of which"),
     "lanes in place": (
         changed(lanes="in place"),
@@ -516,7 +516,7 @@ REFUSED = {
     ),
     "unknown packing": (
         lambda text: text.replace('lanes = "panels"', 'lanes = "nowhere"'),
-        "packing.lanes = 'nowhere': want one of 'panels', 'transposed panels', 'once', 'at compile time', "
+        "packing.lanes = 'nowhere': want 'panels', 'transposed panels', 'once', 'at compile time', "
         "'codes', 'expanded codes', 'in place', 'padded plane'",
     ),
     "dot": (

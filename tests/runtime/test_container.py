@@ -288,7 +288,7 @@ def test_writing_refuses_what_does_not_fit(tmp_path):
     bias = np.zeros(5, np.float32)
     cases = [
         (with_abi(features=frozenset({"avx512b"})), "CPU feature 'avx512b' is unknown (did you mean"),
-        (with_abi(results=(TensorSpec("y", "float4", ()),)), "'y': dtype float4 is not one of float32"),
+        (with_abi(results=(TensorSpec("y", "float4", ()),)), "'y': dtype float4 is unknown: want float32"),
         (with_abi(results=(TensorSpec("y", "int8", (1,) * 17),)), "'y': rank 17, at most 16 is supported"),
         (with_abi(arguments=(x,)), "program: got 1 weights, want 0"),
         (dataclasses.replace(good, weights=(bias,)), "weight 'bias': got float32[5], want float32[4]"),

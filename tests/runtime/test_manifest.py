@@ -87,7 +87,7 @@ def _contraction(**changes: object) -> bytes:
         (_contraction(id=-1), "manifest.contractions[0].id: got -1, want 0 to 9223372036854775807"),
         (_contraction(id=1.5), "manifest.contractions[0].id: got a fraction, want a whole number"),
         (_contraction(id=True), "manifest.contractions[0].id: got true or false, want a whole number"),
-        (_contraction(packed="row"), "manifest.contractions[0].packed: got 'row', want one of '', 'lanes', 'rows'"),
+        (_contraction(packed="row"), "manifest.contractions[0].packed: got 'row', want '', 'lanes', 'rows'"),
         (_contraction(layout={}), "manifest.contractions[0].layout: there is no 'alone'"),
         (
             _contraction(layout=LAYOUT | {"width": 0}),

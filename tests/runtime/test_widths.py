@@ -62,7 +62,7 @@ def test_what_a_run_chooses(given, found):
             {"conv3": 2},
             "layer 'conv3' has none to choose (did you mean 'conv2' or 'conv1'?): those that have are 'conv1', 'conv2'",
         ),
-        ({"conv1": {"c": 2}}, "layer 'conv1': operand c has none to choose: a, b"),
+        ({"conv1": {"c": 2}}, "layer 'conv1': operand c has none to choose: want a, b"),
         ({1: 2}, "got 1, want the name of a layer"),
     ],
 )

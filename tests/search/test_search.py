@@ -160,14 +160,14 @@ def test_what_is_interrupted_goes_on_to_the_same_result(tmp_path: Path) -> None:
     [
         ({"tolerance": -0.01}, "tolerance: got -0.01, which fp32 itself misses: want a number of at least 0"),
         ({"tolerance": "1"}, "tolerance: got '1', want a number of at least 0"),
-        ({"space": "e=8..2"}, "space 'e=8..2': nothing is from 8 to 2: write the lower end first"),
-        ({"space": "e=2..9 m=3"}, "space: 'fma = fmacs(e9m3)': format 'e9m3': 9 exponent bits, allowed"),
+        ({"space": "e=8..2"}, "space 'e=8..2': nothing is from 8 to 2: want the lower end first"),
+        ({"space": "e=2..9 m=3"}, "space: 'fma = fmacs(e9m3)': format 'e9m3': 9 exponent bits, want"),
         ({"space": "e=a m=3"}, "space 'e=a': want LOW..HIGH or N,N,... of whole numbers"),
         ({"space": "e 3"}, "space 'e': want NAME=LOW..HIGH or NAME=N,N,..., such as 'e=2..8 m=1..23'"),
         ({"space": " "}, "space ' ': is empty: want widths such as 'e=2..8 m=1..23'"),
         ({"space": "e=4 e=5"}, "space 'e=5': 'e' is given twice: name every width once"),
         ({"space": "fma=4"}, "space 'fma=4': 'fma' is the name of operators: name every width once"),
-        ({"space": "a=1..99 b=1..99", "settings": "e{a}m{b}"}, "space: has 9801 choices for one layer, allowed"),
+        ({"space": "a=1..99 b=1..99", "settings": "e{a}m{b}"}, "space: has 9801 choices for one layer, want at most"),
         ({"space": "e=4"}, "settings 'fma = fmacs(e{e}m{m})': {m} is not in the space: it has ['e']"),
         ({"settings": "ops = e{e}m3"}, "settings 'ops = e{e}m3': have no {m}, which the space has: use it there"),
         ({"operators": ["fp32"]}, "search: the space is one of widths or of operators: leave one of them out"),
@@ -210,7 +210,7 @@ def test_bad_data_is_one_line() -> None:
             numc.search(MODEL, given, tolerance=0.1, **options)
         assert str(error.value).startswith(message)
     empty = Imported(mlir="func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {\n  return %x : tensor<?xf32>\n}\n")
-    with pytest.raises(numc.NumcError, match="search: the model has no contractions, and so nothing to choose"):
+    with pytest.raises(numc.NumcError, match="search: the model has no contractions, and so no choice"):
         numc.search(empty, evaluate=accuracy, tolerance=0.1)
 
 

@@ -149,7 +149,7 @@ def test_metrics_that_do_not_fit() -> None:
         (
             "cosin",
             None,
-            "unknown metric 'cosin' (did you mean 'cosine'?): allowed are top1, top5, mse, cosine, perplex",
+            "unknown metric 'cosin' (did you mean 'cosine'?): want top1, top5, mse, cosine, perplex",
         ),
         ("top1", None, "metric 'top1': needs labels that are class numbers, got none: give --labels FILE"),
         ("perplexity", values, "metric 'perplexity': needs labels that are class numbers, got values: "),
@@ -305,15 +305,13 @@ def test_results_files_of_something_else(
 ) -> None:
     with pytest.raises(NumcError) as error:
         numc.compare(DIGITS / "cnn.onnx", **digits, fmas=(), results=found[1])
-    assert str(error.value) == (
-        f"{found[1]}: results of another model ({MLP}): choose another file, or remove this one"
-    )
+    assert str(error.value) == (f"{found[1]}: results of another model ({MLP}): name another file, or remove this one")
     other = tmp_path / "other.json"
     for text in ("{}", "nothing", '{"kind": "numc compare 1"}'):
         other.write_text(text)
         with pytest.raises(NumcError) as error:
             Store(other, "model", "0")
-        assert str(error.value) == f"{other}: not results of numc compare: choose another file, or remove this one"
+        assert str(error.value) == f"{other}: not results of numc compare: name another file, or remove this one"
     with pytest.raises(NumcError, match="cannot read: Is a directory: name another file"):
         Store(tmp_path, "model", "0")
 

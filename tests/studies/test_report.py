@@ -198,7 +198,7 @@ def test_plots(tmp_path: Path) -> None:
 
 def test_plots_and_pages_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(NumcError, match=r"file: cannot be made: .*: choose another folder for plots"):
+    with pytest.raises(NumcError, match=r"file: cannot be made: .*: name another folder for plots"):
         made_up().write_plots(tmp_path / "file")
     with pytest.raises(NumcError, match=r"x\.html: cannot write: No such file or directory"):
         made_up().write_report(tmp_path / "none" / "x.html")

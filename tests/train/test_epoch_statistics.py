@@ -157,7 +157,7 @@ def test_the_largest_fractions_of_denormals_and_their_steps(tmp_path: Path) -> N
     for call, text in (
         (
             lambda: monitor.maxima("flush"),
-            "unknown count 'flush' (did you mean 'flushed'?): want one of zeros, subnorm",
+            "unknown count 'flush' (did you mean 'flushed'?): want zeros, subnorm",
         ),
         (
             lambda: monitor.curve("produkt", "a"),

@@ -237,7 +237,7 @@ def test_records_of_a_run_that_goes_on(tmp_path: Path) -> None:
             lambda: RunFolder(tmp_path / "run").record(9),
             f"{run.metrics}: line 1: not a record of metrics ('step'): want",
         ),
-        (lambda: RunFolder(tmp_path / "file"), "file: cannot be made: File exists: choose another folder for the run"),
+        (lambda: RunFolder(tmp_path / "file"), "file: cannot be made: File exists: name another folder for the run"),
         (lambda: run.record(-1), "step: got -1, want a whole number from 0"),
         (lambda: run.record(1, epoch=1.5), "epoch: got 1.5, want a whole number from 0"),
         (lambda: run.record(1, top1="0.9"), "metric 'top1': got '0.9', want a number"),

@@ -59,7 +59,7 @@ def test_a_step_chooses_by_layer_role_and_operand_without_compilation(net, compi
         ({"1": 2}, "layer '1' has none to choose in what ran in the block"),
         ({"2/dgrd": 2}, "layer '2/dgrd' has none to choose in what ran in the block (did you mean '2/dgrad' or"),
         ({"0": 5}, "layer '0', a: got 5 significand bits, want 2 to 4"),
-        ({"0": {"c": 2}}, "layer '0': operand c has none to choose: a, b"),
+        ({"0": {"c": 2}}, "layer '0': operand c has none to choose: want a, b"),
     ],
 )
 def test_what_is_refused(compiled, given, error):

@@ -76,6 +76,4 @@ class DenormalMonitor(EpochStatistics):
 
 def _check(count: str) -> None:
     if count not in FRACTIONS:
-        raise NumcError(
-            f"unknown count {quoted(count)}{did_you_mean(count, FRACTIONS)}: want one of {', '.join(FRACTIONS)}"
-        )
+        raise NumcError(f"unknown count {quoted(count)}{did_you_mean(count, FRACTIONS)}: want {', '.join(FRACTIONS)}")

@@ -76,7 +76,7 @@ class RunFolder:
             self._path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise NumcError(
-                f"{self._path}: cannot be made: {error.strerror or error}: choose another folder for the run"
+                f"{self._path}: cannot be made: {error.strerror or error}: name another folder for the run"
             ) from None
         self._lines = Lines(self.metrics)
         self._last: int | None = None  # the step of the last record of this object

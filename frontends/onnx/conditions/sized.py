@@ -55,7 +55,7 @@ def stretches(node: Node, n: int, axis: int = 0) -> Conditions:
         return
     rank = node.rank(node.input(0))
     if node.rank(name) > rank - axis % max(rank, 1):
-        raise RefusedError(f"'{name}' has {node.rank(name)} dimensions: at most {rank - axis % rank} are allowed")
+        raise RefusedError(f"'{name}' has {node.rank(name)} dimensions: want at most {rank - axis % rank}")
     for k in range(1, node.rank(name) + 1):
         fits = f"size({n}, -{k}) == size(0, -{k}) or size({n}, -{k}) == 1"
         yield fits, f"sizes do not fit: dimension {node.rank(name) - k} of '{name}' has another size"

@@ -58,9 +58,9 @@ def _parse(path: Path) -> tuple[onnx.ModelProto, MappedFile, dict[str, Array]]:
     try:
         file = MappedFile(path)
     except OSError as error:
-        raise NumcError(f"cannot read: {error.strerror}; expected an ONNX model") from None
+        raise NumcError(f"cannot read: {error.strerror}: want an ONNX model") from None
     except ValueError:
-        raise NumcError("empty file; expected an ONNX model") from None
+        raise NumcError("empty file: want an ONNX model") from None
     data, spans = without_data(file.data)
     model = onnx.ModelProto()
     try:
@@ -167,7 +167,7 @@ def _check_value(value: onnx.ValueInfoProto) -> None:
     kind = value.type.WhichOneof("value")
     if kind != "tensor_type":
         found = (kind or "nothing").removesuffix("_type")
-        raise NumcError(f"{what} is of type {found}; only tensors are allowed as inputs")
+        raise NumcError(f"{what} is of type {found}: want tensors as inputs")
     check_dtype(value.type.tensor_type.elem_type, what)
     # Some exporters write a free size as -1.
     sizes = [dim.dim_value for dim in value.type.tensor_type.shape.dim if dim.HasField("dim_value")]

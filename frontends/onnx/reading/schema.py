@@ -71,12 +71,12 @@ def _of_values(node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> str:
     least, most = schema.min_input, schema.max_input
     if not least <= given <= most:
         allowed = f"{least}" if least == most else f"{least} to {most}" if most < 2**31 - 1 else f"{least} or more"
-        return f"it has {given} inputs, and {allowed} are allowed"
+        return f"it has {given} inputs, want {allowed}"
     for n, (name, formal) in enumerate(zip(node.input, schema.inputs, strict=False)):
         if not name and formal.option == _OPTION.Single:
             return f"its input {n} ({formal.name}) is missing"
     if len(node.output) > schema.max_output:
-        return f"it has {len(node.output)} outputs, and at most {schema.max_output} are allowed"
+        return f"it has {len(node.output)} outputs, want at most {schema.max_output}"
     parts = next((a.i for a in node.attribute if a.name == "num_outputs"), len(node.output))
     if node.op_type == "Split" and parts != len(node.output):  # the shape inference of onnx does not survive it
         return f"its num_outputs is {parts}, and it has {len(node.output)} outputs"
@@ -93,9 +93,9 @@ def _of_attributes(node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> str:
             return f"it has no attribute '{name}'{did_you_mean(name, known)}"
         found, wanted = onnx.AttributeProto.AttributeType.Name(attribute.type), known[name].type.name
         if found != wanted:
-            return f"its attribute {name} is of type {found}, and {wanted} is allowed"
+            return f"its attribute {name} is of type {found}, want {wanted}"
         if name in _FLAGS and found == "INT" and attribute.i not in (0, 1):
-            return f"its attribute {name} is {attribute.i}: only 0 and 1 are allowed"
+            return f"its attribute {name} is {attribute.i}: want 0 or 1"
         if wrong := _of_value(f"{node.op_type}.{name}", attribute):
             return f"its attribute {name} is {wrong}"
     missing = [name for name, attribute in known.items() if attribute.required and name not in given]
@@ -105,10 +105,10 @@ def _of_attributes(node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> str:
 def _of_value(what: str, attribute: onnx.AttributeProto) -> str:
     name, kind = what.partition(".")[2], NAMES.get(attribute.i, str(attribute.i))
     if name in _TYPES and attribute.i not in NUMBERS:
-        return f"type {kind}: only types of numbers and bool are allowed"
+        return f"type {kind}: want a type of numbers or bool"
     if name in _PRECISIONS and kind not in _FLOATS:
-        return f"type {kind}: only {', '.join(_FLOATS)} are allowed"
+        return f"type {kind}: want {', '.join(_FLOATS)}"
     value = attribute.s.decode(errors="replace")
     if what in _CHOICES and value not in _CHOICES[what]:
-        return f"'{value}': only {', '.join(_CHOICES[what])} are allowed"
+        return f"'{value}': want {', '.join(_CHOICES[what])}"
     return ""

@@ -45,7 +45,7 @@ def elements(dims: list[int], what: str) -> int:
         raise NumcError(f"{what} has a negative size in its shape {dims}; sizes start at 0")
     count = math.prod(dims)
     if count > MAX_ELEMENTS:
-        raise NumcError(f"{what} has shape {dims}: {count} elements, at most {MAX_ELEMENTS} are allowed")
+        raise NumcError(f"{what} has shape {dims}: {count} elements, want at most {MAX_ELEMENTS}")
     return count
 
 
@@ -53,4 +53,4 @@ def check_dtype(data_type: int, what: str) -> None:
     """Raise NumcError unless tensors may have elements of a type, a number of onnx.TensorProto."""
     name = NAMES.get(data_type, f"number {data_type}")
     if data_type not in NUMBERS:
-        raise NumcError(f"{what} is of type {name}; only tensors of floats, integers and bool are allowed")
+        raise NumcError(f"{what} is of type {name}: want tensors of floats, integers and bool")

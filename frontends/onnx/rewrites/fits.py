@@ -33,7 +33,7 @@ def _local_response(node: Node) -> str:
 
 def _norm(node: Node) -> str:
     p = node.attribute("p", 2)
-    return "" if p in (1, 2) else f"its attribute p is {p}: only 1 and 2 are allowed"
+    return "" if p in (1, 2) else f"its attribute p is {p}: want 1 or 2"
 
 
 def differing(name: str, found: Sizes, needed: Sizes) -> str:
@@ -63,7 +63,7 @@ def _rotary(node: Node) -> str:
     if first is None:
         return ""
     if len(first) not in (3, 4):
-        return f"'{node.input(0)}' has {len(first)} dimensions: 3 or 4 are allowed"
+        return f"'{node.input(0)}' has {len(first)} dimensions: want 3 or 4"
     heads, size = node.attribute("num_heads", 0), first[-1]
     if len(first) == 3:
         if heads < 1 or (size is not None and size % heads):

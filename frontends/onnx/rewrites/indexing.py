@@ -342,7 +342,7 @@ def _depth(node: Node, indices: str, dimensions: int) -> int:
     if depth is None:
         raise RefusedError(f"the last dimension of '{indices}' has no fixed size: give shapes={{...}} or --shape")
     if not 1 <= depth <= dimensions:
-        raise RefusedError(f"'{indices}' has {depth} numbers for an element: 1 to {dimensions} are allowed")
+        raise RefusedError(f"'{indices}' has {depth} numbers for an element: want 1 to {dimensions}")
     return depth
 
 
@@ -389,7 +389,7 @@ def eye_like(node: Node) -> None:
     """EyeLike with a diagonal that lies outside of the matrix is zero: torch-mlir fails."""
     shape, dtype = node.shape(node.input(0)), node.attribute("dtype", 0) or node.dtype(node.input(0))
     if len(shape) != 2:
-        raise RefusedError(f"its input has {len(shape)} dimensions: 2 are allowed")
+        raise RefusedError(f"its input has {len(shape)} dimensions: want 2")
     rows, columns = shape
     if rows is not None and columns is not None and not -rows < node.attribute("k", 0) < columns:
         zeros = node.constant(np.zeros(shape), onnx.helper.tensor_dtype_to_np_dtype(dtype))

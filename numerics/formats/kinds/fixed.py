@@ -36,7 +36,7 @@ class Fixed(Format):
         if not 1 <= self.integer_bits + self.fraction_bits <= 23 or self.integer_bits > 127:
             raise NumcError(
                 f"format '{self.name}': {self.integer_bits} integer and {self.fraction_bits} fraction bits, "
-                "allowed are 1 to 23 together"
+                "want 1 to 23 together"
             )
         check_range(self)
 
@@ -138,7 +138,7 @@ def _read(name: str, sizes: Sequence[str] | None) -> Fixed | None:
     if name not in ("fixed", "ufixed") or sizes is None:
         return None
     if len(sizes) != 2:
-        raise NumcError(f"format '{name}(...)': write {name}(i,f), integer and fraction bits")
+        raise NumcError(f"format '{name}(...)': want {name}(i,f), integer and fraction bits")
     integer_bits, fraction_bits = (whole_number(size, f"format '{name}(...)'") for size in sizes)
     return Fixed(integer_bits, fraction_bits, signed=name == "fixed")
 

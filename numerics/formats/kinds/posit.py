@@ -34,11 +34,11 @@ class Posit(Format):
 
     def __post_init__(self) -> None:
         if not 3 <= self.width <= 24 or not 0 <= self.exponent_bits <= 4:
-            raise NumcError(f"format '{self.name}': allowed are 3 to 24 bits, and 0 to 4 bits of exponent")
+            raise NumcError(f"format '{self.name}': want 3 to 24 bits, and 0 to 4 bits of exponent")
         if self.scale > 126 or self.precision > 23:
             raise NumcError(
                 f"format '{self.name}': values up to 2^{self.scale} with up to {self.precision} significant bits, "
-                "allowed are 2^126 and 23, because float32 holds them"
+                "want at most 2^126 and 23, because float32 holds them"
             )
 
     @property
@@ -175,7 +175,7 @@ _POSIT = re.compile(r"posit(\d+)", re.ASCII)
 def _read(name: str, sizes: Sequence[str] | None) -> Posit | None:
     if name == "posit" and sizes is not None:
         if len(sizes) not in (1, 2):
-            raise NumcError("format 'posit(...)': write posit(n,es), the width and the exponent bits")
+            raise NumcError("format 'posit(...)': want posit(n,es), the width and the exponent bits")
         return Posit(*(whole_number(size, "format 'posit(...)'") for size in sizes))
     match = _POSIT.fullmatch(name)
     return Posit(whole_number(match[1], f"format {quoted(name)}")) if match and sizes is None else None

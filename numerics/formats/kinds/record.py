@@ -69,12 +69,10 @@ class Record(Format):
         if self.largest_code == -1:
             object.__setattr__(self, "largest_code", self._last)
         if not 0 < self.largest_code <= self._last:
-            raise NumcError(f"format '{self.name}': largest code {self.largest_code}, allowed are 1 to {self._last}")
+            raise NumcError(f"format '{self.name}': largest code {self.largest_code}, want 1 to {self._last}")
         check_range(self)
         if self.emin < _LEAST_EMIN or (self.emin < -126 and not self.subnormals and self.zero):
-            raise NumcError(
-                f"format '{self.name}': the smallest normal value is 2^{self.emin}, allowed are 2^-127 and more"
-            )
+            raise NumcError(f"format '{self.name}': the smallest normal value is 2^{self.emin}, want 2^-127 and more")
 
     # Sizes.
 
@@ -390,18 +388,18 @@ def _check_usual(fmt: Record) -> None:
     top = 7 if fmt.finite else 8
     if not 2 <= fmt.exponent_bits <= top:
         raise NumcError(
-            f"format '{fmt.name}': {fmt.exponent_bits} exponent bits, allowed are 2 to {top}"
+            f"format '{fmt.name}': {fmt.exponent_bits} exponent bits, want 2 to {top}"
             + (" where there are no infinities" if fmt.finite else "")
         )
 
 
 def _check(fmt: Record) -> None:
     if not 0 <= fmt.exponent_bits <= 9:
-        raise NumcError(f"format '{fmt.name}': {fmt.exponent_bits} exponent bits, allowed are 0 to 9")
+        raise NumcError(f"format '{fmt.name}': {fmt.exponent_bits} exponent bits, want 0 to 9")
     if not 0 <= fmt.significand_bits <= 23:
-        raise NumcError(f"format '{fmt.name}': {fmt.significand_bits} significand bits, allowed are 0 to 23")
+        raise NumcError(f"format '{fmt.name}': {fmt.significand_bits} significand bits, want 0 to 23")
     if fmt.nan not in NANS:
-        raise NumcError(f"format '{fmt.name}': nan={shortened(fmt.nan)}, allowed are {', '.join(NANS)}")
+        raise NumcError(f"format '{fmt.name}': nan={shortened(fmt.nan)}, want {', '.join(NANS)}")
     if fmt.magnitude_bits < 1 or (fmt.nan == "ieee" and fmt.exponent_bits < 2):
         raise NumcError(f"format '{fmt.name}': {fmt.exponent_bits} exponent bits, which leave no finite number but 0")
     if fmt.nan == "ieee" and fmt.finite:
@@ -410,7 +408,7 @@ def _check(fmt: Record) -> None:
         raise NumcError(f"format '{fmt.name}': nan=zero is the code of -0, which needs a sign and a zero")
     is_bf16 = (fmt.exponent_bits, fmt.significand_bits, fmt.subnormals, fmt.finite) == (8, 7, True, False)
     if fmt.parts not in ((1, 2, 3) if is_bf16 and fmt.signed else (1,)):
-        raise NumcError(f"format '{fmt.name}': {fmt.parts} parts, allowed are 1 to 3 of bf16, 1 of any other")
+        raise NumcError(f"format '{fmt.name}': {fmt.parts} parts, want 1 to 3 of bf16, 1 of any other")
 
 
 # The accepted names. Record.name is the text the format is printed with: the same for every name of one set of values.
@@ -458,7 +456,7 @@ def p3109(bits: int, precision: int, signed: bool = True, finite: bool = False) 
     name = f"binary{bits}p{precision}{'s' if signed else 'u'}{'f' if finite else 'e'}"
     most = bits - signed
     if not 3 <= bits <= 32 or not 1 <= precision <= most:
-        raise NumcError(f"format '{name}': allowed are 3 to 32 bits, of which 1 to {most} are its precision")
+        raise NumcError(f"format '{name}': want 3 to 32 bits, of which 1 to {most} are its precision")
     exponent_bits = most - precision + 1
     bias = 1 << bits - precision - signed if bits - precision - signed >= 0 else 0
     return Record(
@@ -495,7 +493,7 @@ def _read(name: str, sizes: Sequence[str] | None) -> Record | None:
     if bias is None and suffix in ("", "n", "fn"):
         return exmy(x, y, subnormals=suffix != "n", finite=suffix == "fn")
     if suffix == "fnu" and (y or x > 8):
-        raise NumcError(f"{what}: a format without a sign and a zero has powers of two, write e8m0fnu or float(...)")
+        raise NumcError(f"{what}: a format without a sign and a zero has powers of two, want e8m0fnu or float(...)")
     _check_sizes(name, x, y)
     usual = 1 << x - 1 if suffix == "fnuz" else _usual_bias(x)
     return _known(
@@ -515,7 +513,7 @@ def _read(name: str, sizes: Sequence[str] | None) -> Record | None:
 
 def _check_sizes(name: str, exponent: int, significand: int) -> None:
     if not (1 <= exponent <= 8 and significand <= 23):
-        raise NumcError(f"format {quoted(name)}: allowed are 1 to 8 exponent bits and 0 to 23 significand bits")
+        raise NumcError(f"format {quoted(name)}: want 1 to 8 exponent bits and 0 to 23 significand bits")
 
 
 def _called(sizes: Sequence[str]) -> Record:
@@ -524,7 +522,7 @@ def _called(sizes: Sequence[str]) -> Record:
     given = {key: value for key, equals, value in pairs if equals}
     unknown = given.keys() - {*_SWITCHES, "bias", "infinities", "nan", "largest"}
     if len(numbers) != 2 or unknown or len(numbers) + len(given) != len(sizes):
-        raise NumcError(f"format 'float(...)': write {_SYNTAX}, what is not written is as in IEEE-754")
+        raise NumcError(f"format 'float(...)': want {_SYNTAX}, what is not written is as in IEEE-754")
     x, y = (whole_number(size, "format 'float(...)'") for size in numbers)
     bits = {key: whole_number(given[key], f"format 'float(...)': {key}") for key in given.keys() - {"nan"}}
     if any(bits.get(key, 0) not in (0, 1) for key in (*_SWITCHES, "infinities")):

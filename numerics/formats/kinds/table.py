@@ -28,7 +28,7 @@ class Table(Format):
     def __post_init__(self) -> None:
         what = f"format {quoted(self.name)}"
         if not 2 <= len(self.values) <= MOST_VALUES:
-            raise NumcError(f"{what}: {len(self.values)} values, allowed are 2 to {MOST_VALUES}")
+            raise NumcError(f"{what}: {len(self.values)} values, want 2 to {MOST_VALUES}")
         for value in self.values:
             if not math.isfinite(value) or _to_f32(value) != value:
                 raise NumcError(f"{what}: {value} is no finite float32 number")
@@ -95,7 +95,7 @@ def _read(name: str, sizes: Sequence[str] | None) -> Table | None:
         values = [_to_f32(float(size)) for size in sizes]
     except ValueError:
         raise NumcError(
-            "format 'table(...)': write table(v,w,...), numbers separated by commas, in the order of codes"
+            "format 'table(...)': want table(v,w,...), numbers separated by commas, in the order of codes"
         ) from None
     return Table(tuple(value + 0.0 for value in values))
 

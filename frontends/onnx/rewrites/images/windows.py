@@ -82,7 +82,7 @@ def windows_of(node: Node, kernel: Sequence[int], *, has_image: bool = True) -> 
         raise RefusedError(f"'{node.input(0)}' has {len(shape)} dimensions, and a window of {rank} needs {rank + 2}")
     auto = node.attribute("auto_pad", "NOTSET")
     if auto not in _PADDINGS:
-        raise RefusedError(f"its auto_pad is '{auto}': only {', '.join(_PADDINGS)} are allowed")
+        raise RefusedError(f"its auto_pad is '{auto}': want {', '.join(_PADDINGS)}")
     pads = _numbers(node, "pads", [0] * (2 * rank)) if auto == "NOTSET" else [0] * (2 * rank)
     return Windows(
         kernel=list(kernel),
