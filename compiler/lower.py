@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import linalg as linalg_dialect  # noqa: F401  (takes long: not when the model is there)
 
@@ -19,6 +20,7 @@ from numc.numerics.dtypes import NARROW_ELEMENTS
 from numc.numerics.policy.policy import Policy
 from numc.passes import facts
 from numc.passes.explicit.stored_codes import INPUTS, RESULTS
+from numc.passes.tensors.products.inserted_zeros import INSERTED, LARGEST
 from numc.runtime.abi import Input, TensorSpec
 from numc.support.arguments import checked
 from numc.support.environment import in_default_environment
@@ -72,8 +74,9 @@ def lowered(imported: Imported, options: Options, to: str, dump: Dump | None = N
 def module_of(imported: Imported, options: Options) -> ir.Module:
     """Return the module of a model, with what is known about it as attributes (passes/facts.py). Raises NumcError.
 
-    On arguments of @main: `numc.weight`, a weight's name; `numc.updates`, the number of the result that may take the
-    memory; `numc.stored`, the format in whose codes it is. On the module: `numc.stored_results`, the same of results;
+    On arguments of @main: `numc.weight`, a weight's name; `numc.largest`, where transposed convolutions ask for it, its
+    largest magnitude; `numc.updates`, the number of the result that may take the memory; `numc.stored`, the format in
+    whose codes it is. On the module: `numc.stored_results`, the same of results;
     `numc.nodes` and `numc.roles`, from names of operations to what they are in the model; `numc.calibration`, numbers
     of contractions with the largest magnitudes of their operands, where these are given.
     """
@@ -81,6 +84,7 @@ def module_of(imported: Imported, options: Options) -> ir.Module:
     module = parse_module(imported.mlir, source)
     _check_model(module, imported, source)
     facts.put_arguments(module.operation, "numc.weight", {n: name for n, (name, _) in imported.weights.items()})
+    facts.put_arguments(module.operation, LARGEST, _largest(imported) if INSERTED in imported.mlir else {})
     facts.put_arguments(module.operation, "numc.updates", {n: result for result, n in imported.updates.items()})
     facts.put_arguments(module.operation, INPUTS, imported.stored_inputs)
     facts.drop(module.operation, RESULTS)
@@ -94,6 +98,12 @@ def module_of(imported: Imported, options: Options) -> ir.Module:
         if known:
             facts.put(module.operation, name, {key: value for key, value in known.items() if key})
     return module
+
+
+def _largest(imported: Imported) -> dict[int, float]:
+    """The largest magnitudes of weights of single precision, or NaN, by the numbers of the arguments that they are."""
+    floats = {n: weight for n, (_, weight) in imported.weights.items() if weight.dtype == np.float32 and weight.size}
+    return {n: float(np.maximum(weight.max(), -weight.min())) for n, weight in floats.items()}
 
 
 def _check_model(module: ir.Module, imported: Imported, source: str) -> None:

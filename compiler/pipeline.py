@@ -55,6 +55,7 @@ from numc.passes.tensors.narrow.byte_tensors import byte_tensors
 from numc.passes.tensors.narrow.narrow_operands import narrow_operands
 from numc.passes.tensors.permuted_results import permuted_results
 from numc.passes.tensors.products.hoist_products import hoist_products
+from numc.passes.tensors.products.inserted_zeros import inserted_zeros
 from numc.passes.tensors.products.integer_products import integer_products
 from numc.passes.tensors.products.merge_products import merge_products
 from numc.passes.tensors.products.skip_zeros import skip_zeros
@@ -222,6 +223,7 @@ TO_PLAN: Stages = {
     "tensors": {
         # Before anything that looks for contractions, and after policies: its float32 products are none of a layer's.
         "integer-products": ours(integer_products, "statistics", switch="integer-products"),
+        "inserted-zeros": ours(inserted_zeros),  # before anything takes zeros for those of the model
         "skip-zeros": ours(skip_zeros, switch="skip-zeros"),
         "drop-unused-results": ours(drop_unused_results),
         "direct-slices": ours(direct_slices),

@@ -30,8 +30,12 @@ ATTRIBUTES: Mapping[str, tuple[str, str]] = MappingProxyType({
     "numc.failures": ("module", "the messages of checks of the run, by their numbers"),
     "numc.fmas": ("call", "the multiply-adds of a contraction, where its sizes are known"),
     "numc.folded": ("argument", "it is result number N of `numc.constants`"),
+    "numc.finite": ("contraction", "no element of its second operand is infinite or NaN in its format"),
+    "numc.inserted": ("contraction", "the zeros between and around the elements of its first operand are none of the "
+                      "model's: it is a transposed convolution"),
     "numc.inside": ("linalg.generic", "all indices that it computes are inside of their tensors"),
     "numc.kernel": ("function", "code of a kernel, which no pass changes before the stage `llvm`"),
+    "numc.largest": ("argument", "the largest magnitude in a weight, or NaN"),
     "numc.layer": ("linalg.generic", "the operation of the model: its name, kind, role and number among contractions"),
     "numc.layers": ("module", "what a policy decided for every operation: rows of the manifest"),
     "numc.nodes": ("module", "names of operations of the model, by those that the importer gave them"),

@@ -15,6 +15,7 @@ from torch_mlir.dialects import arith, cf, func, math, scf, tensor
 from numc.frontends.lowering.boxes import kept_boxes, non_max_suppression
 from numc.frontends.lowering.checks import check
 from numc.frontends.lowering.expansions import expand, stretch
+from numc.frontends.lowering.marked_zeros import copy_inserted
 from numc.frontends.lowering.reshapes import builtin_type, create
 from numc.frontends.lowering.sorting import order
 from numc.frontends.lowering.tensor_code import (
@@ -334,6 +335,7 @@ _MADE = {
     "kept_boxes": kept_boxes,
     "order": order,
     "non_max_suppression": non_max_suppression,
+    "inserted": copy_inserted,
 }
 
 

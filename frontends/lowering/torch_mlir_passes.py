@@ -18,6 +18,7 @@ from numc.frontends.lowering.expansions import drop_idle_expansions
 from numc.frontends.lowering.integers import multiply_negations
 from numc.frontends.lowering.lines import lift_lines
 from numc.frontends.lowering.loops import fill_starts, lower_calls, lower_scans
+from numc.frontends.lowering.marked_zeros import mark_inserted
 from numc.frontends.lowering.pool_places import keep_places_inside
 from numc.frontends.lowering.reshapes import lower_reshapes
 from numc.frontends.lowering.sorting import lower_sorts
@@ -52,6 +53,7 @@ def lower(module: ir.Module) -> None:
         lower_reshapes(module)
         lower_calls(module)
         run("torch-backend-to-linalg-on-tensors-backend-pipeline", module)
+        mark_inserted(module)
         drop_idle_expansions(module)
         lower_scans(module)
         lower_sorts(module)

@@ -18,6 +18,7 @@ _library.define("size_of(Tensor value, int dim) -> Tensor")
 _library.define("require(Tensor condition, int why) -> Tensor")
 _library.define("grouped_mm(Tensor left, Tensor right, Tensor ends) -> Tensor")
 _library.define("kept_boxes(Tensor boxes, Tensor limit) -> Tensor")
+_library.define("inserted(Tensor value) -> Tensor")
 
 
 WRITE, ADD, MULTIPLY, LARGEST, SMALLEST = range(5)
@@ -116,12 +117,16 @@ _library.impl("grouped_mm", _grouped_mm, "CPU")
 _library.impl("grouped_mm", lambda left, *others: left.new_empty(_grouped_shape(left, *others)), "Meta")
 _library.impl("kept_boxes", _kept_boxes, "CPU")
 _library.impl("kept_boxes", lambda boxes, limit: boxes.new_empty(boxes.shape[:1], dtype=torch.bool), "Meta")
+_library.impl("inserted", lambda value: value.clone(), "CPU")
+_library.impl("inserted", torch.empty_like, "Meta")
 
 bits = torch.ops.numc.bit_cast.default
 erfc = torch.ops.numc.erfc.default
 """aten.erfc of float32 and float64, as one function: aten.erfc itself, torch-mlir writes as 1 - erf."""
 put_along = torch.ops.numc.put_along.default
 grouped_mm = torch.ops.numc.grouped_mm.default
+inserted = torch.ops.numc.inserted.default
+"""The image of a convolution whose zeros between and around elements are none of the model's."""
 kept_boxes = torch.ops.numc.kept_boxes.default
 order = torch.ops.numc.order.default
 places = torch.ops.numc.places.default

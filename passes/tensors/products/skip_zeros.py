@@ -21,6 +21,7 @@ the contraction is computed as a whole.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 
 from torch_mlir import ir
@@ -29,6 +30,7 @@ from torch_mlir.dialects import arith, func, scf, tensor
 from numc.passes import linalg
 from numc.passes.dialect import draws
 from numc.passes.explicit.tidy_conversions import tensor_is_in
+from numc.passes.tensors.products.inserted_zeros import FINITE
 from numc.passes.tensors.products.zero_phases import Axis, Insertion, Spread, find
 
 #: Marks contractions that are a phase, a part of one; and those computed by phases where nobody watches.
@@ -105,9 +107,11 @@ def _split(spread: Spread) -> None:
     with ir.InsertionPoint(generic), generic.location:
         operand = _compact(spread)
         parts = [(phase, _part(spread, operand, phase)) for phase in spread.phases()]
-        holds = [_is_finite(spread), _has_no_minus_zero([part for _, part in parts]), _is_unwatched()]
+        holds = [] if spread.number == 0 and FINITE in generic.attributes else [_is_finite(spread)]
+        holds += [_has_no_minus_zero([part for _, part in parts]), _is_unwatched()]
         target = _alloc(ir.RankedTensorType(result.type).shape, _sizes(generic.operands[2]))
-        choice = scf.IfOp(arith.AndIOp(arith.AndIOp(*holds[:2]).result, holds[2]).result, [result.type], has_else=True)
+        skips = functools.reduce(lambda one, other: arith.AndIOp(one, other).result, holds)
+        choice = scf.IfOp(skips, [result.type], has_else=True)
     with ir.InsertionPoint(choice.then_block), generic.location:
         scf.YieldOp([_joined(spread, parts, target)])
     with ir.InsertionPoint(choice.else_block), generic.location:

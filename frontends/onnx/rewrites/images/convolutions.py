@@ -69,10 +69,11 @@ def conv_transpose(node: Node) -> None:
             changed = {"pads": windows.before + windows.after}
     elif wanted or node.attribute("auto_pad", "NOTSET").startswith("SAME"):
         raise RefusedError("padding to a size is available for weights of fixed sizes only: give shapes={...}")
+    cuts = windows is not None and any(map(int.__ge__, windows.before, windows.extents))
     channels = node.shape(weight)[0]
     if groups == 1 or channels is None or groups > _MAX_GROUPS:
-        if changed:
-            _cropped(node, [source, weight, *filter(None, [bias])], changed, node.output(0))
+        if changed or cuts:
+            _cropped(node, [source, weight, *filter(None, [bias])], changed, node.output(0), cuts)
         return
     parts = []
     for group in range(groups):
@@ -82,15 +83,18 @@ def conv_transpose(node: Node) -> None:
             wide = node.shape(weight)[1]
             assert wide is not None
             inputs.append(node.cut(bias, 0, group * wide, (group + 1) * wide))
-        parts.append(_cropped(node, inputs, {**changed, "group": None}, node.fresh()))
+        parts.append(_cropped(node, inputs, {**changed, "group": None}, node.fresh(), cuts))
     node.op("Concat", *parts, axis=1, to=node.output(0))
 
 
-def _cropped(node: Node, inputs: list[str], changed: dict[str, Any], to: str) -> str:
-    """Emit the transposed convolution; torch-mlir crops as much before an image as after it only."""
+def _cropped(node: Node, inputs: list[str], changed: dict[str, Any], to: str, cuts: bool) -> str:
+    """Emit the transposed convolution; torch-mlir crops as much before an image as after it only.
+
+    cuts: whether that is more than windows reach over the ends of an image, which it does not crop.
+    """
     pads = changed.get("pads", node.attribute("pads", ()))
     half = len(pads) // 2
-    crops = list(pads[:half]) != list(pads[half:])
+    crops = cuts or list(pads[:half]) != list(pads[half:])
     copy = node.copy(**{**changed, "pads": None} if crops else changed)
     copy.input[:] = inputs
     copy.output[:] = [node.fresh() if crops else to]

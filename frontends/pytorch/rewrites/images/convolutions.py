@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import torch
 
+from numc.frontends.pytorch.operators import inserted
+
 aten = torch.ops.aten
 
 
@@ -26,18 +28,23 @@ def convolution(
     output_padding: Sequence[int],
     groups: int,
 ) -> torch.Tensor:
-    """aten.convolution with one channel in each group, which torch-mlir lowers in one or two dimensions only."""
+    """aten.convolution where torch-mlir fails: with one channel in each group, and of transposed ones that cut much.
+
+    It lowers one channel in each group in one or two dimensions only, and a padding that is larger than what windows
+    reach over the ends of an image to slices out of bounds.
+    """
     rank = value.dim() - 2
-    if groups == 1 or value.shape[1] != groups or (rank < 3 and not transposed):
-        return NotImplemented
     s, p, d = (each_dim(x, rank) for x in (stride, padding, dilation))
+    single = groups > 1 and value.shape[1] == groups and (rank == 3 or transposed)
+    cuts = transposed and any(p[n] > d[n] * (weight.shape[2 + n] - 1) for n in range(rank))
+    if not single and not cuts:
+        return NotImplemented
     if transposed:
         extra = each_dim(output_padding, rank)
         size = [value.shape[0], groups * weight.shape[1]]
         for n in range(rank):
             size.append((value.shape[2 + n] - 1) * s[n] - 2 * p[n] + d[n] * (weight.shape[2 + n] - 1) + extra[n] + 1)
-        found = conv_dgrad(value, weight, size, s, p, d, groups)
-        return found if bias is None else found + bias.reshape([-1, *[1] * rank])
+        return conv_dgrad(value, weight, size, s, p, d, groups, bias)
     # The first dimension of the kernel becomes channels of a group, which keeps the order of additions.
     deep, wide = weight.shape[2], padded(value, [0, 0] * (rank - 1) + [p[0], p[0]])
     count = (wide.shape[2] - d[0] * (deep - 1) - 1) // s[0] + 1
@@ -60,8 +67,9 @@ def conv_dgrad(
     padding: list[int],
     dilation: list[int],
     groups: int,
+    bias: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Return the gradient of a convolution's input of shape `size`, as a convolution.
+    """Return the gradient of a convolution's input of shape `size`, as a convolution, with the bias of that.
 
     grad: [n, co, *out]; zeros are inserted between its elements where the stride is not 1. weight: [co, ci / groups,
     *kernel].
@@ -81,6 +89,8 @@ def conv_dgrad(
         width = (out[d] - 1) * stride[d] + 1
         pads += [before, size[2 + d] + dilation[d] * (kernel[d] - 1) - before - width]
     spread = padded(spread, pads)
+    if spread is not grad:
+        spread = inserted(spread)
     co, ci = weight.shape[0], weight.shape[1]
     turned = weight.flip(list(range(2, 2 + rank))) if math.prod(kernel) > 1 else weight
     if groups == 1:  # reshaped, it would be another copy
@@ -89,7 +99,7 @@ def conv_dgrad(
         turned = turned.reshape([groups, co // groups, ci, *kernel]).transpose(1, 2)
         turned = turned.reshape([groups * ci, co // groups, *kernel])
     zeros, ones = [0] * rank, [1] * rank
-    found: torch.Tensor = aten.convolution(spread, turned, None, ones, zeros, dilation, False, zeros, groups)
+    found: torch.Tensor = aten.convolution(spread, turned, bias, ones, zeros, dilation, False, zeros, groups)
     assert list(found.shape) == [batch, groups * ci, *size[2:]]
     return found
 
