@@ -126,8 +126,8 @@ class Kernel(Setting):
         k0 = {"k0": "i64"} if self.needs_k0 else {}
         width = {"product_width": "i64"} if self.has_open_product else {}
         ahead = {"ahead": "!llvm.ptr"} if self.fetches_ahead else {}
-        rows = ROWS_IN_PLACE if self.rows_in_place else {}
-        lanes = LANES_IN_PLACE if self.lanes_in_place else {}
+        rows = ROWS_IN_PLACE if self.rows.in_place else {}
+        lanes = LANES_IN_PLACE if self.lanes.in_place else {}
         return (*k0.items(), *self.datapath.arguments, *width.items(), *ahead.items(), *rows.items(), *lanes.items())
 
     @property

@@ -34,6 +34,29 @@ class Adjacency(Enum):
 
 STRIDED = {3: Adjacency.THIRD, 4: Adjacency.FOURTH}
 
+SIDES = ("rows", "lanes")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """The access of micro-kernels to one operand.
+
+    in_place: a panel of rows, or every vector of a panel of lanes, may also be where the operand is. turned: a function
+    of its own packs rows that are adjacent themselves, or lanes whose steps of k are. codes: panels are codes of the
+    format; expanded: tasks make numbers of them. dense: panels are words of integers without room between them. narrow:
+    the operand lies in memory in the bytes of its format, a narrow dtype, or in bytes of integers, and not as f32
+    numbers. adjacency: that of the elements of a row along k, or of the lanes.
+    """
+
+    in_place: bool = False
+    turned: bool = False
+    codes: bool = False
+    expanded: bool = False
+    dense: bool = False
+    narrow: bool = False
+    adjacency: Adjacency = Adjacency.UNKNOWN
+
+
 Parts = Sequence[Value]  # of an operand: its value, or the bf16 numbers whose sum it is
 
 
@@ -43,13 +66,7 @@ class Setting:
 
     fast: cheap sequences may run where they are exact. partial: row counts below `tile.rows` that get a micro-kernel of
     their own (fewer rows, the same panels). narrow: so does one vector of the tile's, for the last lanes.
-    statistics: micro-kernels can count their additions (counting.py). rows_in_place: a panel of rows may also be where
-    the operand is. lanes_in_place: so may every vector of a panel of lanes. transposes: lanes are packed by a function
-    of its own where their steps of k are adjacent. turns: so are rows that are adjacent themselves. codes: the side
-    whose panels are codes of its format, if one is; expands: tasks make numbers of them, so that micro-kernels do not
-    read codes. dense: lanes are packed words of integers without room between them. narrow_in_memory: the sides whose
-    operand lies in memory in the bytes of its format, a narrow dtype, or in bytes of integers, and not as f32 numbers.
-    adjacency: that of the elements of a row along k, and of the lanes.
+    statistics: micro-kernels can count their additions (counting.py). rows, lanes: the operands.
     """
 
     fma: Fma
@@ -60,15 +77,8 @@ class Setting:
     isa: InstructionSet = PORTABLE
     narrow: bool = False
     statistics: bool = False
-    rows_in_place: bool = False
-    lanes_in_place: bool = False
-    transposes: bool = False
-    turns: bool = False
-    codes: str = ""
-    expands: bool = False
-    dense: bool = False
-    narrow_in_memory: tuple[str, ...] = ()
-    adjacency: tuple[Adjacency, Adjacency] = (Adjacency.UNKNOWN, Adjacency.UNKNOWN)
+    rows: Access = Access()
+    lanes: Access = Access()
 
     @property
     def instructions(self) -> InstructionSet:
@@ -101,13 +111,27 @@ class Setting:
 
     def element(self, side: str) -> str:
         """The type of that operand's elements in memory: f32, or integers of as many bits as its format has."""
-        if side not in self.narrow_in_memory:
+        if not self.access(side).narrow:
             return "f32"
         return "i8" if self.fma.datapath.name == "bytes" else f"i{self.conversion(side).format.bits}"
 
-    def adjacency_of(self, side: str) -> Adjacency:
-        """What is known of the memory of that operand."""
-        return self.adjacency[int(side == "lanes")]
+    def access(self, side: str) -> Access:
+        """The access to that operand."""
+        return self.rows if side == "rows" else self.lanes
+
+    def sides(self, flag: str) -> tuple[str, ...]:
+        """The operands whose access has a flag."""
+        return tuple(side for side in SIDES if getattr(self.access(side), flag))
+
+    @property
+    def codes(self) -> str:
+        """The side whose panels are codes, or nothing."""
+        return next(iter(self.sides("codes")), "")
+
+    @property
+    def expands(self) -> bool:
+        """Whether tasks make numbers of codes, so that micro-kernels do not read them."""
+        return bool(self.sides("expanded"))
 
     def is_open(self, side: str) -> bool:
         """Whether a run chooses the widths of that operand."""

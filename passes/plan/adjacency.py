@@ -22,7 +22,9 @@ def with_adjacency(regions: Sequence[Region]) -> list[Region]:
         groups.setdefault(region.kernel, []).append(region)
     told = {
         kernel: replace(
-            kernel, adjacency=(_common(kernel, map(_of_rows, group)), _common(kernel, map(_of_lanes, group)))
+            kernel,
+            rows=replace(kernel.rows, adjacency=_common(kernel, map(_of_rows, group))),
+            lanes=replace(kernel.lanes, adjacency=_common(kernel, map(_of_lanes, group))),
         )
         for kernel, group in groups.items()
     }

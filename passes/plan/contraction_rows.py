@@ -60,5 +60,5 @@ def row_of(region: Region, task: Task) -> ContractionRow:
         plane=task.plane,
         counts=kernel.counts,
         phases=about.phases,
-        narrow=kernel.narrow_in_memory,
+        narrow=kernel.sides("narrow"),
     )

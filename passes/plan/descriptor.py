@@ -87,7 +87,7 @@ def call_text(
     flags = {"": 0, "rows": ROWS_PACKED, "lanes": LANES_PACKED}[task.packed]
     flags |= (0 if task.plane is None else WHOLE_LANES) | (DRAWS if draws else 0)
     flags |= (EXPANDS if task.kernel.expands else 0) | (TRANSPOSED_TILES if task.transposed else 0)
-    flags |= TURNS if task.kernel.turns else 0
+    flags |= TURNS if task.kernel.rows.turned else 0
     t, shape = task.kernel.tile, found.shape
     packed = {"": -1, "rows": 0, "lanes": 1}[task.packed]
     described = [None if n == packed else _describe(f, n, o) for n, o in enumerate(operands)]
@@ -118,7 +118,7 @@ def call_text(
         "flags": flags,
         "ranges": packing.shape[0] * packing.layout.batch_words(*packing.shape[1:]) if packing else 0,
         "streams": len(operands),
-        "strides": [known.stride for known in task.kernel.adjacency],
+        "strides": [known.stride for known in (task.kernel.rows.adjacency, task.kernel.lanes.adjacency)],
         "splats": sum(1 << n for n, stream in enumerate(task.streams) if stream.splat),
         "largest": largest,
         "slots": [-1 if slot is None else slot for slot in found.widths[:2]],
@@ -167,7 +167,7 @@ def pack_text(name: str, task: Task, found: Found, packing: Packing) -> str:
         "flags": ROWS_PACKED | PACKS,
         "ranges": packing.shape[0] * packing.layout.batch_words(*packing.shape[1:]),
         "streams": 2,
-        "strides": [known.stride for known in task.kernel.adjacency],
+        "strides": [known.stride for known in (task.kernel.rows.adjacency, task.kernel.lanes.adjacency)],
         "splats": 0,
         "largest": [0, 0],
         "slots": [-1, -1],

@@ -5,6 +5,7 @@ No decision changes a result. A plan may be edited by hand; `check` refuses what
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from numc.numerics.datapaths import Blocks
@@ -14,6 +15,7 @@ from numc.passes.kernels.datapaths.table import datapath_of
 from numc.passes.kernels.isa.instruction_set import InstructionSet, Tile
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.layout import has_codes
+from numc.passes.kernels.setting import Access
 from numc.passes.plan.contraction import Found
 from numc.support.errors import NumcError, did_you_mean
 
@@ -70,11 +72,16 @@ class OperandPlan:
     rows: str
     lanes: str
 
-    @property
-    def codes(self) -> tuple[str, bool]:
-        """The side that is held in codes, if one is, and whether these are expanded."""
-        found = [(side, how) for side, how in (("rows", self.rows), ("lanes", self.lanes)) if how in _IN_CODES]
-        return ("", False) if not found else (found[0][0], found[0][1] == EXPANDED_CODES)
+    def access(self, side: str, narrow: Sequence[str]) -> Access:
+        """The access of micro-kernels to the operand of a side; narrow: the sides that are narrow in memory."""
+        packed = self.rows if side == "rows" else self.lanes
+        return Access(
+            in_place=packed == (IN_PLACE if side == "rows" else ADJACENT),
+            turned=packed in (TRANSPOSED, ONCE),
+            codes=packed in _IN_CODES,
+            expanded=packed == EXPANDED_CODES,
+            narrow=side in narrow,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +113,6 @@ class Plan:
         pairs, quads = (isa.dot(n) if n == self.dot else None for n in (2, 4))
         bf16, matrix = isa.dot_bf16 if self.dot == 2 else None, isa.matrix if self.dot else None
         used = replace(isa, dot_pairs=pairs, dot_quads=quads, dot_bf16=bf16, matrix=matrix)
-        codes, expands = self.packing.codes
         kernel = Kernel(
             fma=found.fma,
             tile=tile,
@@ -116,15 +122,11 @@ class Plan:
             isa=used,
             narrow=t.narrow,
             statistics=self.counts > 0,
-            rows_in_place=self.packing.rows == IN_PLACE,
-            lanes_in_place=self.packing.lanes == ADJACENT,
-            transposes=self.packing.lanes in (TRANSPOSED, ONCE),
-            turns=self.packing.rows == TRANSPOSED,
-            codes=codes,
-            expands=expands,
+            rows=self.packing.access("rows", found.narrow),
+            lanes=self.packing.access("lanes", found.narrow),
         )
         dense = self.packing.lanes == AT_COMPILE_TIME and kernel.dot > 0 and not kernel.is_open("lanes")
-        return replace(kernel, dense=dense, narrow_in_memory=found.narrow)
+        return replace(kernel, lanes=replace(kernel.lanes, dense=dense))
 
 
 def takes_narrow(fma: Fma) -> bool:

@@ -18,6 +18,7 @@ from numc.passes.buffers.views import root
 from numc.passes.kernels.isa.instruction_set import InstructionSet
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.layout import has_codes
+from numc.passes.kernels.setting import SIDES, Access
 from numc.passes.kernels.tasks.interface import is_short
 from numc.passes.plan import records
 from numc.passes.plan.contraction import Found, described, exchanged, find, size_of
@@ -165,7 +166,8 @@ class _Planner:
             isa=self._isa,
             narrow=narrow,
             statistics=self._statistics,
-            narrow_in_memory=found.narrow,
+            rows=Access(narrow="rows" in found.narrow),
+            lanes=Access(narrow="lanes" in found.narrow),
         )
         kernel = replace(kernel, partial=partial_rows(kernel, found))
         if takes_in_place(kernel, found):
@@ -273,7 +275,9 @@ class _Planner:
         if not self._in_codes or not has_codes(kernel, side):
             return AT_COMPILE_TIME
         weight = self._weights[root((found.rows if side == "rows" else found.lanes).value)]
-        sizes = [packing_of(weight, found, each, side) for each in (kernel, replace(kernel, codes=side))]
+        of_rows, of_lanes = (replace(kernel.access(each), codes=each == side) for each in SIDES)
+        coded = replace(kernel, rows=of_rows, lanes=of_lanes)
+        sizes = [packing_of(weight, found, each, side) for each in (kernel, coded)]
         whole, short = (0 if each is None else each.words for each in sizes)
         if short >= whole:
             return AT_COMPILE_TIME

@@ -19,9 +19,9 @@ from numc.passes.kernels.tasks.probe import probe_text
 def kernel_functions(kernel: Kernel) -> list[str]:
     """The micro-kernel and what packs its operands: functions that all contractions with this kernel share."""
     texts = [kernel_text(kernel), pack_text(kernel, "rows"), pack_text(kernel, "lanes"), pack_dense_text(kernel)]
-    if kernel.transposes:
+    if kernel.lanes.turned:
         texts.append(pack_transposed_text(kernel))
-    if kernel.turns:
+    if kernel.rows.turned:
         texts.append(pack_turned_text(kernel))
     if kernel.expands:
         texts.append(expand_text(kernel))

@@ -162,7 +162,7 @@ def _behind(m: Micro, segment: Segment, *, sums: bool = False) -> Value:
     """Where the units of the lanes of a group are, or what sums of its products begin with: behind all steps."""
     f, groups = m.f, groups_of(m.setting)
     dot = dot_of(m.setting)
-    words = f.i64("ceildivui", f["kc"], dot) if m.setting.dense else f.rounded_up(f["kc"], dot)
+    words = f.i64("ceildivui", f["kc"], dot) if m.setting.lanes.dense else f.rounded_up(f["kc"], dot)
     number = f.i64("addi", words, f.i64("divui", segment.begin, groups.size))
     if sums and not groups.is_integer:
         number = f.i64("addi", number, f.i64("ceildivui", f["kc"], groups.size))

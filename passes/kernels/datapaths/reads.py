@@ -29,14 +29,14 @@ def fetch_ahead(m: Micro, k: Value) -> None:
 
 def row_starts(m: Micro) -> list[Value]:
     """Where the rows begin, if the micro-kernel is told so by `ROWS_IN_PLACE`."""
-    if not m.setting.rows_in_place:
+    if not m.setting.rows.in_place:
         return []
     return [m.f.at(m.f["rows"], m.f.fetch(m.f["starts"], r)) for r in range(m.rows)]
 
 
 def vector_starts(m: Micro) -> list[tuple[Value, Value]]:
     """Where the vectors of lanes begin, and whether in the operand, if the micro-kernel is told by `LANES_IN_PLACE`."""
-    if not m.setting.lanes_in_place:
+    if not m.setting.lanes.in_place:
         return []
     f = m.f
     starts = [f.fetch(f["vectors"], 2 * v, "!llvm.ptr") for v in range(m.vectors)]
@@ -58,7 +58,7 @@ def row_places(m: Micro, k: Value, vector: Value | None = None) -> list[list[Val
     if vector is None:
         vector = vector_of(m, k)
     within = scalar.binary("subi", k, vector)
-    if s.rows_in_place:
+    if s.rows.in_place:
         at = scalar.binary("addi", scalar.binary("muli", vector, m.f["chunk"]), within)
         return [[code.at(start, at)] for start in m.row_starts]
     at = scalar.binary("addi", scalar.binary("muli", vector, scalar.int(t.rows * parts, "i64")), within)
@@ -68,12 +68,12 @@ def row_places(m: Micro, k: Value, vector: Value | None = None) -> list[list[Val
 
 def lane_values(m: Micro, k: Value) -> list[list[Value]]:
     """The values of the lanes at step `k`: [vector][part]."""
-    if m.setting.codes == "lanes" and not m.setting.expands:
+    if m.setting.lanes.codes and not m.setting.lanes.expanded:
         return _from_codes(m, k)
     t, parts, scalar, code = m.setting.tile, m.setting.parts("lanes"), m.f.scalar, m.code
     step = m.f.arguments.get("lane_step") or scalar.int(t.lanes * parts, "i64")
     at = scalar.binary("muli", k, step)
-    if m.setting.lanes_in_place:
+    if m.setting.lanes.in_place:
         there = scalar.fetch(m.f["steps"], k)
         return [[code.load(code.at(start, scalar.select(here, there, at)))] for start, here in m.vector_starts]
     base = code.at(m.f["lanes"], at)

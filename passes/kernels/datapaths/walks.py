@@ -35,7 +35,7 @@ def one_by_one(m: Micro, first: Value, end: Value, values: Accumulators) -> Accu
     is_whole = (m.rows, m.vectors) == (s.tile.rows, s.tile.vectors)
     if s.instructions.unrolled > 1 and is_whole and s.fma.is_one_fma:
         first, values = _several(m, first, end, values)
-    elif m.datapath.segment(s) is None and not s.lanes_in_place:
+    elif m.datapath.segment(s) is None and not s.lanes.in_place:
         # Not for segments, which are shorter, nor if addresses of lanes have taken the registers that this needs.
         return by_vectors(m, first, end, values, partial(one_step, m))
     with f.carry(first, end, 1, values) as loop:

@@ -181,9 +181,9 @@ def layout(kernel: Kernel, side: str) -> Layout:
 def stored_layout(kernel: Kernel, side: str) -> Layout:
     """The layout of an operand that is packed when the program is built: dense words, or perhaps codes."""
     to = layout(kernel, side)
-    if kernel.codes == side:
+    if kernel.access(side).codes:
         return replace(to, code=kernel.conversion(side).format.name)
-    return replace(to, dense=kernel.dense and side == "lanes")
+    return replace(to, dense=kernel.lanes.dense and side == "lanes")
 
 
 def has_codes(kernel: Kernel, side: str) -> bool:

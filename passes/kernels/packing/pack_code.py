@@ -232,7 +232,7 @@ def _word(code: Code, kernel: Kernel, numbers: Sequence[Value]) -> Value:
     if to.alone == "bf16":
         low, high = (_bf16_bits(code, kernel, "lanes", x) for x in numbers)
         return code.binary("ori", code.binary("shrui", low, code.int(16)), high)
-    if "lanes" in kernel.narrow_in_memory:
+    if kernel.lanes.narrow:
         return _word_of_bytes(code, kernel, numbers)
     # All but the last one have room in the significand of a binary32 number.
     *others, last = numbers
@@ -266,7 +266,7 @@ def _integer_of_byte(code: Code, kernel: Kernel, side: str, raw: Value) -> Value
 def _bf16_bits(code: Code, kernel: Kernel, side: str, raw: Value) -> Value:
     """Append the bits of numbers as binary32 ones in bfloat16; a NaN is the quiet one."""
     bits = code.cast("bitcast", converted(code, kernel, side, raw), "i32")
-    if side in kernel.narrow_in_memory:
+    if kernel.access(side).narrow:
         return bits
     # The payload of a NaN could be in the half of its bits that gets lost.
     return code.select(code.compare("uno", raw, raw), code.int(0x7FC00000), bits)
@@ -280,7 +280,7 @@ def load_operand(code: Code, kernel: Kernel, side: str, address: Value, mask: Va
 
 def converted(code: Code, kernel: Kernel, side: str, raw: Value, widths: Numbers | None = None) -> Value:
     """Append the conversion of lanes of an operand to its format, in which narrow ones are already."""
-    if side not in kernel.narrow_in_memory:
+    if not kernel.access(side).narrow:
         return emit_round(code, raw, kernel.conversion(side), widths=widths)
     if kernel.fma.datapath.name == "bytes":
         return code.cast("sitofp", _integer_of_byte(code, kernel, side, raw), "f32")
@@ -370,7 +370,7 @@ def _store_number(kernel: Kernel, code: Code, raw: Value, place: Value) -> None:
     to = layout(kernel, "rows")
     if to.alone == "bf16":
         number = code.binary("shrui", _bf16_bits(code, kernel, "rows", raw), code.int(16))
-    elif "rows" in kernel.narrow_in_memory:
+    elif kernel.rows.narrow:
         number = _integer_of_byte(code, kernel, "rows", raw)
     else:
         number = code.cast("fptosi", raw, "i32")

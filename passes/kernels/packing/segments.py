@@ -37,7 +37,7 @@ def by_segments(
     `body` is called once for every way to read: it gets what appends the load of the vector's lanes, given the address
     that offsets count from. What does not depend on that address stands before the body's code.
     """
-    width, adjacency = setting.tile.width, setting.adjacency_of(side)
+    width, adjacency = setting.tile.width, setting.access(side).adjacency
     segments = _Segments(f, width, number, table or [f[name] for name in ARGUMENTS], setting.element(side))
 
     def choose(cases: list[Case], last: Callable[[], Read]) -> Sequence[Value]:

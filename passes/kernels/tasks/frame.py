@@ -91,7 +91,7 @@ def enter(f: Function, task: Task) -> Frame:
     row_panels, lane_panels = f.i64("divui", row_block, t.rows), f.i64("divui", lane_block, t.lanes)
     memory, buffers = _allocate(f, _sizes(f, task, row_block, lane_block, row_panels))
     counts = _counting(f, task, buffers["counters"]) if kernel.counts else None
-    if kernel.rows_in_place:  # where the rows of a packed panel begin
+    if kernel.rows.in_place:  # where the rows of a packed panel begin
         for r in range(t.rows):
             f.line(f"llvm.store {f.number(r * t.width)}, {f.at(buffers['starts'], r, 'i64')} : i64, !llvm.ptr")
     if task.plane is not None:  # what is padding once stays it
@@ -149,18 +149,20 @@ def _sizes(f: Function, task: Task, row_block: Value, lane_block: Value, row_pan
     each = 2 if task.unpacked_steps or task.in_registers else kernel.tile_words // (t.rows * t.lanes)
     sizes = {"tiles": f.i64("muli", f.i64("muli", row_block, lane_block), each)}
     # Codes are expanded by whole periods, the last of which reaches out.
-    more = {side: expanded_room(kernel) if kernel.expands and kernel.codes == side else 0 for side in ("rows", "lanes")}
+    more = {
+        side: expanded_room(kernel) if kernel.expands and kernel.access(side).codes else 0 for side in ("rows", "lanes")
+    }
     if task.ready != "rows":
         rows = f.i64("addi", f.i64("muli", row_panels, row_words), more["rows"])
         sizes |= {"rows": rows, "limits": f.i64("muli", row_panels, 2)}
-    if kernel.rows_in_place:
+    if kernel.rows.in_place:
         sizes["starts"] = f.number(2 * t.rows)
     if task.ready != "lanes":
         panels = f.i64("divui", lane_block, t.lanes) if task.keeps_lanes else f.number(1)
         # The last square of what is transposed may reach out.
-        behind = t.width * layout(kernel, "lanes").step_words if kernel.transposes else more["lanes"]
+        behind = t.width * layout(kernel, "lanes").step_words if kernel.lanes.turned else more["lanes"]
         sizes["lanes"] = f.i64("addi", f.i64("muli", panels, lane_words), behind)
-        if kernel.lanes_in_place:
+        if kernel.lanes.in_place:
             sizes["vectors"] = f.i64("muli", panels, 4 * t.vectors)
     if task.plane is not None:
         sizes["plane"] = f.number(_plane_words(task))

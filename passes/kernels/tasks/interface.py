@@ -79,7 +79,7 @@ class Task:
     @property
     def reads_in_place(self) -> bool:
         """Whether tiles in registers can read whole panels of lanes where the operand is: nothing is converted."""
-        return self.keeps_lanes and not self.kernel.converts("lanes") and not self.kernel.lanes_in_place
+        return self.keeps_lanes and not self.kernel.converts("lanes") and not self.kernel.lanes.in_place
 
     @property
     def streams(self) -> tuple[Stream, ...]:

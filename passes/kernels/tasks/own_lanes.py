@@ -1,7 +1,7 @@
 """Panels of lanes that a task packs itself, or reads where the operand is.
 
 If a product is known to have few rows, its micro-kernels find every vector of lanes by an address, and only those that
-are not adjacent are packed (`Kernel.lanes_in_place`). In others, the tiles that stay in registers read whole panels in
+are not adjacent are packed (`Kernel.lanes.in_place`). In others, the tiles that stay in registers read whole panels in
 place if the rows of a run are few, and if successive steps of k are equally far apart (`Task.reads_in_place`).
 """
 
@@ -29,7 +29,7 @@ def room(frame: Frame, block: Block, j: Value, count: Value) -> Panel:
     words = layout(task.kernel, "lanes").panel_words(t.k_block)
     data = f.at(frame.buffers["lanes"], f.i64("muli", number, words))
     places = []
-    if task.kernel.lanes_in_place:
+    if task.kernel.lanes.in_place:
         vectors = f.at(frame.buffers["vectors"], f.i64("muli", number, 2 * t.vectors), "i64")
         (steps,) = context(f, "b_k")
         places = [vectors, f.at(steps, block.k0, "i64")]
@@ -40,7 +40,7 @@ def pack(frame: Frame, block: Block, panel: Panel) -> Sequence[Value]:
     """Pack a panel of lanes, or what of it is not read in place; returns its limits."""
     f, kernel = frame.f, frame.task.kernel
     which = block.unpacked, f.i64("divui", panel.first, kernel.tile.lanes), block.k0, block.kc, panel.data
-    if kernel.lanes_in_place:
+    if kernel.lanes.in_place:
         place_lanes(f, kernel, *which, panel.places[0])
     elif frame.task.reads_in_place:
         with f.when(f.negated(_is_in_place(frame, block, panel.first))):

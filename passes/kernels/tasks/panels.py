@@ -58,7 +58,7 @@ def _rows_in_order(
     f: Function, kernel: Kernel, data: Value, row: Value, count: Value, k0: Value, kc: Value, to: Value
 ) -> Sequence[Value]:
     """The same without what is behind the last step, in the order in which the rows are in memory."""
-    if not kernel.turns:
+    if not kernel.rows.turned:
         return _pack_rows(f, kernel, data, row, count, k0, kc, to)
     offsets, steps = context(f, "a_row", "a_k")
     offsets = f.at(offsets, row, "i64")
@@ -202,7 +202,7 @@ def _lanes_in_order(
     f: Function, kernel: Kernel, data: Value, panel: Value, k0: Value, kc: Value, to: Value
 ) -> Sequence[Value]:
     """The same without what is behind the last step, in the order in which the lanes are in memory."""
-    if not kernel.transposes:
+    if not kernel.lanes.turned:
         return _pack_lanes(f, kernel, data, panel, k0, kc, to)
     with f.choose(_pays(f, kernel, panel), *_LIMITS) as found:
         with found.then():

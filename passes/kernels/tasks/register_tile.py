@@ -28,8 +28,8 @@ _ARGUMENTS = {
 def register_tile_text(task: Task) -> str:
     """The function that computes a tile without missing rows or lanes, adjacent in every stream."""
     kernel, t = task.kernel, task.kernel.tile
-    of_rows = ROWS_IN_PLACE if kernel.rows_in_place else {}
-    of_lanes = LANES_IN_PLACE if kernel.lanes_in_place else LANE_STEP if task.reads_in_place else {}
+    of_rows = ROWS_IN_PLACE if kernel.rows.in_place else {}
+    of_lanes = LANES_IN_PLACE if kernel.lanes.in_place else LANE_STEP if task.reads_in_place else {}
     f = Function(REGISTER_TILE, _ARGUMENTS | of_rows | of_lanes)
     code = f.lanes(t.width)
     inputs = len(task.prologue_streams)

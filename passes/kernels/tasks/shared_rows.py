@@ -20,7 +20,7 @@ _ARGUMENTS = {"context": PTR, "begin": "i64", "end": "i64"}
 
 def shares_rows(task: Task) -> bool:
     """Whether rows can be packed before the tasks: those that tasks pack panel by panel, of lanes that are a weight."""
-    return task.packed == "lanes" and not task.kernel.rows_in_place and not task.unpacked_steps
+    return task.packed == "lanes" and not task.kernel.rows.in_place and not task.unpacked_steps
 
 
 def pack_name(name: str) -> str:

@@ -128,7 +128,7 @@ def _task(frame: Frame, number: Value) -> None:
 def _pack_rows(frame: Frame, block: Block) -> None:
     """Pack all rows of the block."""
     f, kernel = frame.f, frame.task.kernel
-    if not kernel.turns or kernel.grouped("rows") is not None or kernel.matrix is not None:
+    if not kernel.rows.turned or kernel.grouped("rows") is not None or kernel.matrix is not None:
         _pack_panels(frame, block)
         return
     adjacent = rows_are_adjacent(f, block.i0, f.i64("subi", block.i_end, block.i0))
@@ -148,8 +148,8 @@ def _pack_panels(frame: Frame, block: Block) -> None:
         count = f.i64("minui", f.i64("subi", block.i_end, i), kernel.tile.rows)
         to = f.at(frame.buffers["rows"], f.i64("muli", panel, frame.row_pitch))
         limits = f.at(frame.buffers["limits"], f.i64("addi", panel, panel), "i32")
-        with f.when(f.negated(_is_in_place(frame, count))) if kernel.rows_in_place else nullcontext():
-            if kernel.codes == "rows":
+        with f.when(f.negated(_is_in_place(frame, count))) if kernel.rows.in_place else nullcontext():
+            if kernel.rows.codes:
                 number = f.i64("divui", i, kernel.tile.rows)
                 there = packed_panel(f, task, frame.words["a"], block.a_start, number, block.number)
                 store_limits(f, expand(f, kernel, there, block.kc, to), limits)
@@ -219,7 +219,7 @@ def _rows(frame: Frame, block: Block, i: Value, count: Value) -> Panel:
         shared = shared_panel(f, task, block.batch, block.number, i)
         packed, kept = (f.select(frame.shares, *each) for each in zip(shared, (packed, kept), strict=True))
     limits = f.fetch(kept, 0, "i32"), f.fetch(kept, 1, "i32")
-    if not task.kernel.rows_in_place:
+    if not task.kernel.rows.in_place:
         return Panel(i, count, packed, limits)
     in_place = _is_in_place(frame, count)
     rows, steps = context(f, "a_row", "a_k")

@@ -43,7 +43,7 @@ def tile_in_memory(
     counted = frame.counting.told if frame.counting is not None else ()
     width = context(f, "product_width") if kernel.has_open_product else ()
     # Whole panels in place are read in registers only.
-    places = (*rows.places, *(lanes.places if kernel.lanes_in_place else ()))
+    places = (*rows.places, *(lanes.places if kernel.lanes.in_place else ()))
     _steps(frame, block, rows, lanes, tile, (*where, *drawn, *counted, *width, *ahead, *places))
     with f.when(block.is_last):
         _finish_tile(frame, block, rows, lanes, tile, drawn)
