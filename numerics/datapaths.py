@@ -139,6 +139,8 @@ class Datapath:
 
 
 _LENGTH = Parameter(1, 256, "how many products are added together")
+_SHORT = Parameter(1, 16, "how many products are added together")
+_FLUSH = Parameter(0, 1, "1 if subnormal numbers are replaced by zeros, 0 if not", 0)
 # The exponent below which no product of two binary32 numbers is.
 _LEAST = -298
 
@@ -154,6 +156,19 @@ ALL_DATAPATHS: Mapping[str, Admits] = MappingProxyType({
             "l": _LENGTH,
             "bits": Parameter(0, 42, "the bits that are kept below the largest exponent"),
             "least": Parameter(_LEAST, 127, "the least exponent that terms are aligned to", _LEAST),
+        },
+    ),
+    # Those of AMD: CDNA1 rounds an exact sum once, CDNA2 adds pairs in float32, CDNA3 aligns in two stages.
+    "dot": Admits(order=Blocks, sums="exact", parameters={"l": _SHORT}),
+    "pairwise": Admits(order=Blocks, sums="fp32", parameters={"l": _SHORT, "flush": _FLUSH}),
+    "staged": Admits(
+        order=Blocks,
+        sums="fixed-point",
+        parameters={
+            "l": _LENGTH,
+            "bits": Parameter(0, 30, "the bits that products and accumulator keep below their largest exponent"),
+            "sum": Parameter(0, 40, "the bits that the sum keeps before it is rounded"),
+            "apart": Parameter(0, 1, "1 if even and odd products are added apart, 0 if not", 0),
         },
     ),
     "amx_bf16": Admits(order=Own, sums="fp32", only=_BF16),

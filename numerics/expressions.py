@@ -26,6 +26,7 @@ from numc.numerics.formats import KINDS as SINGLE_KINDS
 from numc.numerics.groups import GroupConversion, GroupFormat
 from numc.numerics.kinds import GROUP_FORMATS, GROUP_SYNTAX, KINDS
 from numc.numerics.operators import ALIASES, FMAS, FP32, Fma, parts_of
+from numc.numerics.units import NAMED, UNITS
 from numc.support.arguments import whole_number
 from numc.support.errors import NumcError, did_you_mean, quoted, shortened
 
@@ -75,8 +76,8 @@ def read_fma(text: str) -> Fma:
         return _call(head)
     name = str(head) + (f"{{{rest[0]}}}" if rest else "")
     name = ALIASES.get(name, name)
-    if name in FMAS:
-        return FMAS[name]
+    if name in NAMED:
+        return NAMED[name]
     if rest and str(head) in ALIASES:
         allowed = " or ".join(k for k in FMAS if k.startswith(f"{head}{{"))
         raise NumcError(f"operator {quoted(text)}: {shortened(rest[0])} products, want {allowed}")
@@ -85,7 +86,7 @@ def read_fma(text: str) -> Fma:
     if str(head) in _CALLS:
         raise NumcError(f"operator '{name}' needs its formats: want {_CALLS[str(head)]}")
     _check_sized(name)
-    near = did_you_mean(name.lower(), [*FMAS, *ALIASES, *GROUP_FORMATS, *FORMATS])
+    near = did_you_mean(name.lower(), [*NAMED, *ALIASES, *GROUP_FORMATS, *FORMATS])
     raise NumcError(
         f"unknown FMA operator {quoted(name)}{near}: want {', '.join(FMAS)}, {', '.join(_CALLS.values())}, "
         f"{GROUP_SYNTAX}"

@@ -10,7 +10,8 @@ from functools import cache
 from numc.numerics.formats import FORMAT_SYNTAX, FORMATS, Conversion
 from numc.numerics.groups import GroupConversion
 from numc.numerics.kinds import GROUP_SYNTAX
-from numc.numerics.operators import ALIASES, FMAS, INTERNAL, Fma
+from numc.numerics.operators import ALIASES, INTERNAL, Fma
+from numc.numerics.units import NAMED
 from numc.support.arguments import checked_text
 from numc.support.errors import NumcError
 
@@ -75,8 +76,8 @@ def stated_fma(text: str) -> Fma:
 @cache
 def _of_fma(text: str) -> Fma:
     name = ALIASES.get(text, text)
-    if name in FMAS:
-        return FMAS[name]
+    if name in NAMED:
+        return NAMED[name]
     from numc.numerics.expressions import read_fma
 
     return read_fma(text)

@@ -35,8 +35,8 @@ class Fma:
     Where A and B are both formats of groups, the reduction is a sum of dot products of groups. Where one of them is,
     that operand is converted along the reduction, and its values are multiplied as other binary32 numbers are. Outside
     of a reduction, operands with groups are taken as they are.
-    Two operators are equal when they compute the same, whatever they are called. Raises NumcError for a number of
-    products, a datapath, a chunk or a combination that does not exist.
+    Two operators are equal when they compute the same, whatever they are called. name: "" for one that has none.
+    Raises NumcError for a number of products, a datapath, a chunk or a combination that does not exist.
     """
 
     name: str = field(compare=False)
@@ -276,6 +276,8 @@ class Fma:
         for name, known in (*FMAS.items(), *INTERNAL.items()):
             if self == known:
                 return name
+        if self.name:  # a unit's (units.py), of which several compute the same
+            return self.name
         how = self.datapath
         path = "" if how.name == "fp32" else f",datapath={how}"
         path += "" if how.chunk is None else f",chunk={how.chunk}"

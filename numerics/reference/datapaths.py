@@ -15,6 +15,7 @@ from numc.numerics.formats.rounding import Rounder, rounder
 from numc.numerics.operators import FP32, Fma
 from numc.numerics.reference.fused import fused_block
 from numc.numerics.reference.random import PRODUCT, accumulator_draws
+from numc.numerics.reference.units import dot_block, pairwise_block, staged_block
 
 Parts = tuple[Value, ...]
 Step = Callable[[Parts, Parts, Value, int, int], Value]
@@ -198,5 +199,10 @@ def _element(a: Sequence[Parts], b: Sequence[Parts], k: int) -> tuple[Value, Val
 
 # What a step is, of the datapaths that take one product after the other, and what a block is, of those in blocks.
 STEPS: Mapping[str, Callable[[Fma], Step]] = {"fp32": _fp32_step, "exact": _exact_step}
-BLOCKS: Mapping[str, Callable[[Fma], Block]] = {"fused": fused_block}
+BLOCKS: Mapping[str, Callable[[Fma], Block]] = {
+    "fused": fused_block,
+    "dot": dot_block,
+    "pairwise": pairwise_block,
+    "staged": staged_block,
+}
 _INSTRUCTIONS: Mapping[str, Contraction] = {"amx_bf16": _amx_bf16, "avx512_bf16": _avx512_bf16}

@@ -27,8 +27,8 @@ def fused_block(op: Fma) -> Callable[[Sequence[_Parts], Sequence[_Parts], Value,
         pairs = [(x[0], y[0]) for x, y in zip(a, b, strict=True)]
         if not all(type(value) is int or value == 0 for pair in [*pairs, (c, c)] for value in pair):
             return to_acc(exact_sum(pairs, c), noise)  # an infinity or a NaN
-        terms = [(x * y, _exponent(x, to_a) + _exponent(y, to_b)) for x, y in pairs if x and y]
-        terms += [(c * ONE, _exponent(c, to))] if c else []
+        terms = [(x * y, exponent_of(x, to_a) + exponent_of(y, to_b)) for x, y in pairs if x and y]
+        terms += [(c * ONE, exponent_of(c, to))] if c else []
         top = max([path["least"], *(exponent for _, exponent in terms)])
         total = sum(_cut(int(value), top - path["bits"]) for value, _ in terms)
         if abs(total) >= too_large and to.format.has_infinities and not to.saturates:
@@ -38,7 +38,7 @@ def fused_block(op: Fma) -> Callable[[Sequence[_Parts], Sequence[_Parts], Value,
     return block
 
 
-def _exponent(x: Value, to: Conversion) -> int:
+def exponent_of(x: Value, to: Conversion) -> int:
     """The exponent of a number in its format: that of all subnormals is the least one."""
     return max(abs(int(x)).bit_length() - 1 - POINT, to.format.emin, -127)
 

@@ -22,13 +22,22 @@ from numc.passes.kernels.ssa import Value
 @dataclass(frozen=True)
 class Products:
     """The products of a block, of every accumulator: those from step `first` up to `end` of a micro-kernel, of `length`
-    in a whole block; or one pair of operands."""
+    in a whole block; or one pair of operands. every: how many steps they are apart."""
 
     length: int
     m: Micro | None = None
     first: Value | None = None
     end: Value | None = None
     pair: tuple[Parts, Parts] = ((), ())
+    every: int = 1
+
+    def share(self, n: int, of: int) -> Products:
+        """Every product whose number in the block is `n` modulo `of`, for `fold`."""
+        if of == 1:
+            return self
+        if self.m is None or self.first is None:
+            return self if n == 0 else replace(self, pair=((), ()))
+        return replace(self, first=self.m.f.i64("addi", self.first, n), every=of)
 
     def fold(self, starts: Sequence[Value], step: Callable[[int, Value, Parts, Parts], Value]) -> list[Value]:
         """Append a loop over the products of the block, which takes a value for each accumulator from `starts` on.
@@ -37,8 +46,8 @@ class Products:
         """
         m, end = self.m, self.end
         if m is None or self.first is None or end is None:
-            return [step(n, value, *self.pair) for n, value in enumerate(starts)]
-        with m.f.carry(self.first, end, 1, starts) as loop:
+            return [step(n, value, *self.pair) for n, value in enumerate(starts)] if self.pair[0] else list(starts)
+        with m.f.carry(self.first, end, self.every, starts) as loop:
             pairs = _pairs(m, loop.index)
             loop.next = [step(n, v, *pair) for n, (v, pair) in enumerate(zip(loop.values, pairs, strict=True))]
         return loop.results

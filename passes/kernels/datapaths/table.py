@@ -17,6 +17,7 @@ from numc.passes.kernels.datapaths.hardware import AMX_BF16, AVX512_BF16
 from numc.passes.kernels.datapaths.integers import INTEGERS
 from numc.passes.kernels.datapaths.steps import flushing, guarded, overflowing
 from numc.passes.kernels.datapaths.stochastic import stochastic
+from numc.passes.kernels.datapaths.units import DOT, PAIRWISE, STAGED
 from numc.passes.kernels.setting import Parts
 from numc.passes.kernels.ssa import Value
 
@@ -24,6 +25,9 @@ DATAPATHS: Mapping[str, Datapath] = MappingProxyType({
     "fp32": guarded.FP32,
     "exact": guarded.EXACT,
     "fused": FUSED,
+    "dot": DOT,
+    "pairwise": PAIRWISE,
+    "staged": STAGED,
     "amx_bf16": AMX_BF16,
     "avx512_bf16": AVX512_BF16,
     "fmac2": GROUPS,

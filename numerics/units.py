@@ -1,0 +1,118 @@
+"""The matrix units of accelerators as operators: a line of data each.
+
+Sources: Xie et al., MMA-Sim (arXiv 2511.10909), and Khattak and Mikaitis, Accurate Models of NVIDIA Tensor Cores (arXiv
+2512.07004). The name of a unit is its generation and the format of its operands, or of A and of B where these differ;
+`_into_fp16` is its form with a float16 accumulator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from types import MappingProxyType
+
+from numc.numerics.datapaths import Datapath
+from numc.numerics.formats import FORMATS, Conversion, exmy
+from numc.numerics.operators import FMAS, FP32, Fma
+
+_FP8 = ("e4m3", "e5m2")
+_F8F6F4 = (*_FP8, "e3m2", "e2m3", "e2m1")
+
+#: What the units call their formats, where numc calls them otherwise; those of 32 bits are cut as the operands are read.
+_FORMATS = {
+    "tf32": Conversion(FORMATS["tf32"], "rtz"),
+    "xf32": Conversion(FORMATS["tf32"], "rtz"),
+    "e4m3": Conversion(FORMATS["fp8_e4m3"]),
+    "e3m2": Conversion(FORMATS["fp6_e3m2"]),
+    "e2m3": Conversion(FORMATS["fp6_e2m3"]),
+    "e2m1": Conversion(FORMATS["fp4_e2m1"]),
+    "e5m2": Conversion(FORMATS["fp8_e5m2"]),
+    "fp8": Conversion(FORMATS["e4m3fnuz"]),
+    "bf8": Conversion(FORMATS["e5m2fnuz"]),
+    "bf16_1k": Conversion(FORMATS["bf16"]),
+}
+_BYTES = {"fp16": 2, "bf16": 2, "tf32": 4}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nvidia:
+    """A generation of NVIDIA's units, whose datapath is ``fused``.
+
+    operands: the formats of 16 and 32 bits that it takes. narrow: those of up to 8 bits, of which A and B may differ.
+    width: how many bytes of each operand are added together. bits: how many terms keep below the largest exponent;
+    narrow_bits: the same for narrow operands, if the accumulator then has no more of them. zero: the exponent of a term
+    that is zero; zero_into_fp16: the same with a float16 accumulator.
+    """
+
+    operands: tuple[str, ...]
+    narrow: tuple[str, ...] = ()
+    width: int
+    bits: int
+    narrow_bits: int | None = None
+    zero: int
+    zero_into_fp16: int
+
+
+_16 = ("fp16", "bf16", "tf32")
+NVIDIA: Mapping[str, Nvidia] = MappingProxyType({
+    "volta": Nvidia(operands=("fp16",), width=8, bits=23, zero=-131, zero_into_fp16=-19),
+    "turing": Nvidia(operands=("fp16",), width=16, bits=24, zero=-132, zero_into_fp16=-20),
+    "ampere": Nvidia(operands=_16, width=16, bits=24, zero=-132, zero_into_fp16=-20),
+    "ada": Nvidia(operands=_16, narrow=_FP8, width=16, bits=24, narrow_bits=13, zero=-132, zero_into_fp16=-20),
+    "hopper": Nvidia(operands=_16, narrow=_FP8, width=32, bits=25, narrow_bits=13, zero=-133, zero_into_fp16=-21),
+    "blackwell": Nvidia(operands=_16, narrow=_F8F6F4, width=32, bits=25, zero=-133, zero_into_fp16=-21),
+})  # fmt: skip
+
+_STAGED = {"bits": 24, "sum": 31}
+#: AMD's: the datapath of the formats of a generation.
+AMD: Mapping[str, Mapping[tuple[str, ...], Datapath]] = MappingProxyType({
+    "cdna1": {("fp16",): Datapath("dot", (("l", 4),)), ("bf16",): Datapath("dot", (("l", 2),))},
+    "cdna2": {
+        ("fp16", "bf16_1k"): Datapath("pairwise", (("l", 4), ("flush", 1))),
+        ("bf16",): Datapath("pairwise", (("l", 2), ("flush", 1))),
+    },
+    "cdna3": {
+        ("fp16", "bf16"): Datapath("staged", tuple({"l": 8, **_STAGED}.items())),
+        ("xf32",): Datapath("staged", tuple({"l": 4, **_STAGED}.items())),
+        ("fp8", "bf8"): Datapath("staged", tuple({"l": 16, **_STAGED, "apart": 1}.items())),
+    },
+})  # fmt: skip
+
+
+def _conversion(name: str) -> Conversion:
+    return _FORMATS.get(name) or Conversion(FORMATS[name])
+
+
+def _nvidia(name: str, each: Nvidia) -> Iterator[Fma]:
+    pairs = [(a, a) for a in each.operands] + list(product(each.narrow, repeat=2))
+    for a, b in pairs:
+        narrow = a in each.narrow
+        bits = each.narrow_bits if narrow and each.narrow_bits is not None else each.bits
+        into = {"": (Conversion(FORMATS["fp32"] if bits == each.bits else exmy(8, bits), "rtz"), each.zero)}
+        if narrow or a == "fp16":
+            into["_into_fp16"] = (Conversion(FORMATS["fp16"]), each.zero_into_fp16)
+        for suffix, (acc, zero) in into.items():
+            path = Datapath("fused", (("l", each.width // _BYTES.get(a, 1)), ("bits", bits), ("least", zero)))
+            yield Fma(f"{name}_{_pair(a, b)}{suffix}", _conversion(a), _conversion(b), acc, 1, path)
+
+
+def _amd(name: str, datapaths: Mapping[tuple[str, ...], Datapath]) -> Iterator[Fma]:
+    for operands, path in datapaths.items():
+        pairs = product(operands, repeat=2) if operands[0] == "fp8" else zip(operands, operands, strict=True)
+        for a, b in pairs:
+            yield Fma(f"{name}_{_pair(a, b)}", _conversion(a), _conversion(b), FP32, 1, path)
+
+
+def _pair(a: str, b: str) -> str:
+    return a if a == b else f"{a}_{b}"
+
+
+UNITS: Mapping[str, Fma] = MappingProxyType({
+    fma.name: fma
+    for made in (*(_nvidia(*each) for each in NVIDIA.items()), *(_amd(*each) for each in AMD.items()))
+    for fma in made
+})  # fmt: skip
+
+#: Every operator that has a name.
+NAMED: Mapping[str, Fma] = MappingProxyType({**FMAS, **UNITS})

@@ -1,0 +1,158 @@
+"""The datapaths ``dot``, ``pairwise`` and ``staged``: how AMD's matrix units add a block of products (arithmetic.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from numc.numerics.formats import Conversion
+from numc.numerics.operators import FP32, Fma
+from numc.passes.kernels.builder import Code
+from numc.passes.kernels.datapaths.blocks import Products, in_blocks
+from numc.passes.kernels.datapaths.datapath import Accumulators, Drawn
+from numc.passes.kernels.datapaths.alignment import cut_sums, exact_product, exponent_of, largest_exponents, power_of_two
+from numc.passes.kernels.datapaths.steps.chain import emit_to_odd
+from numc.passes.kernels.setting import Parts
+from numc.passes.kernels.ssa import Value
+from numc.passes.kernels.values.carrier import F64
+from numc.passes.kernels.values.rounding import emit_round
+
+_BELOW_ALL = -400  # the exponent of products that are zeros: no other is below -298
+_ABOVE_ALL = 200  # an exponent that no finite sum has
+
+
+def dot(code: Code, fma: Fma, products: Products, sums: Accumulators, drawn: Sequence[Drawn]) -> Accumulators:
+    """Append the exact sums of a block of products and of accumulators, each rounded once."""
+    found = []
+    every = products.all(partial(exact_product, code))
+    for terms, c, each in zip(every, sums, drawn, strict=True):
+        total = _sum_to_odd(code, [*terms, code.cast("extf", c, "f64")])
+        if fma.acc != FP32:
+            total = emit_round(code, total, fma.acc, F64, each.acc)
+        found.append(code.cast("truncf", total, "f32"))
+    return found
+
+
+def _sum_to_odd(code: Code, terms: Sequence[Value]) -> Value:
+    """The sum of binary64 numbers, rounded to odd.
+
+    An expansion grows by a term at a time (Shewchuk 1997): numbers without common bits, of ascending size, of which
+    any may be zero. Two passes of TwoSum over it leave its sum, to less than an ulp, in the last one; then the largest
+    other one that is not zero has the sign of the rest. Infinities and NaN, of which an error is a NaN, are added apart.
+    """
+    expansion: list[Value] = []
+    plain = terms[0]
+    for n, term in enumerate(terms):
+        plain = code.binary("addf", plain, term) if n else plain
+        for place, each in enumerate(expansion):
+            term, expansion[place] = _two_sum(code, term, each)
+        expansion.append(term)
+    for _ in range(2):
+        for n in range(len(expansion) - 1):
+            expansion[n + 1], expansion[n] = _two_sum(code, expansion[n + 1], expansion[n])
+    *errors, total = expansion
+    error = errors[0]
+    for each in errors[1:]:
+        error = code.select(code.compare("une", each, code.f64(0.0)), each, error)
+    finite = code.compare("olt", code.unary("math.absf", plain), code.f64(float("inf")))
+    return code.select(finite, emit_to_odd(code, total, error), plain)
+
+
+def _two_sum(code: Code, x: Value, y: Value) -> tuple[Value, Value]:
+    """A sum and its error (Knuth); that of a sum that is not finite is a NaN."""
+    total = code.binary("addf", x, y)
+    y_part = code.binary("subf", total, x)
+    x_part = code.binary("subf", total, y_part)
+    return total, code.binary("addf", code.binary("subf", x, x_part), code.binary("subf", y, y_part))
+
+
+def tree(code: Code, fma: Fma, products: Products, sums: Accumulators, drawn: Sequence[Drawn]) -> Accumulators:
+    """Append the sums of products in binary32, added in pairs, then to the accumulators."""
+    flushes = bool(fma.datapath["flush"])
+
+    def flushed(x: Value, to: Conversion = FP32) -> Value:
+        """Numbers, or zeros of their signs where they are subnormal in a format."""
+        if not flushes:
+            return x
+        size, least = code.unary("math.absf", x), code.f32(2.0**to.format.emin)
+        zero = code.binary("mulf", x, code.f32(0.0))
+        return code.select(code.compare("olt", size, least), zero, x)
+
+    def product(a: Parts, b: Parts) -> Value:
+        x, y = (flushed(parts[0], to) for parts, to in zip((a, b), fma.singles, strict=True))
+        return flushed(code.binary("mulf", x, y))
+
+    found = []
+    for terms, c, each in zip(products.all(product), sums, drawn, strict=True):
+        while len(terms) > 1:
+            twos = [terms[n : n + 2] for n in range(0, len(terms), 2)]
+            terms = [flushed(code.binary("addf", *two)) if len(two) == 2 else two[0] for two in twos]
+        if flushes:  # the accumulator loses the sign of a zero
+            c = code.binary("addf", flushed(c, fma.acc), code.f32(0.0))
+        found.append(emit_round(code, flushed(code.binary("addf", c, terms[0])), fma.acc, noise=each.acc))
+    return found
+
+
+def staged(code: Code, fma: Fma, products: Products, sums: Accumulators, drawn: Sequence[Drawn]) -> Accumulators:
+    """Append the sums of products that are aligned and cut, aligned again with the accumulators, and floored."""
+    bits, ways = fma.datapath["bits"], 1 + fma.datapath["apart"]
+    tops, totals = _stage(code, fma, products.share(0, ways), len(sums))
+    if ways > 1:
+        others, more = _stage(code, fma, products.share(1, ways), len(sums))
+        for n, (x, y) in enumerate(zip(tops, others, strict=True)):
+            tops[n] = code.binary("maxsi", x, y)
+            floors = [_floored(code, *each, tops[n]) for each in ((totals[n], x), (more[n], y))]
+            totals[n] = code.binary("addf", *floors)
+    return [
+        _second(code, fma, top, total, c, each, bits)
+        for top, total, c, each in zip(tops, totals, sums, drawn, strict=True)
+    ]
+
+
+def _stage(code: Code, fma: Fma, products: Products, count: int) -> tuple[list[Value], list[Value]]:
+    """The largest exponents of products, and their sums in units of the last bit that is kept."""
+
+    def value(a: Parts, b: Parts) -> Value:
+        x = exact_product(code, a, b)
+        beyond = code.compare("oge", code.unary("math.absf", x), code.f64(2.0**128))
+        return code.select(beyond, code.binary("mulf", x, code.f64(float("inf"))), x)
+
+    tops = largest_exponents(code, fma, products, [code.int(_BELOW_ALL)] * count)
+    return tops, cut_sums(code, products, tops, fma.datapath["bits"], [code.f64(0.0)] * count, value)
+
+
+def _floored(code: Code, x: Value, top: Value, to: Value) -> Value:
+    """Integers in units that belong to an exponent, floored to those that belong to another, which is not smaller."""
+    return _scaled_floor(code, x, code.binary("subi", top, to))
+
+
+def _scaled_floor(code: Code, x: Value, exponent: Value) -> Value:
+    """``floor(x * 2^exponent)`` of numbers below 2^100: all below 2^-200 are the same."""
+    return code.unary("math.floor", code.binary("mulf", x, power_of_two(code, code.binary("maxsi", exponent, code.int(-300)))))
+
+
+def _second(
+    code: Code, fma: Fma, top: Value, total: Value, c: Value, drawn: Drawn, bits: int
+) -> Value:
+    """The sum of products, in units of its last bit, and the accumulator: aligned, floored, added, floored, rounded."""
+    acc, wide = fma.acc, fma.datapath["sum"]
+    least = code.binary("maxsi", exponent_of(code, c, acc), code.int(acc.format.emin))
+    highest = code.binary("maxsi", top, least)
+    total = _scaled_floor(code, total, code.binary("addi", code.binary("subi", top, highest), code.int(wide + 1 - bits)))
+    start = _scaled_floor(code, code.cast("extf", c, "f64"), code.binary("subi", code.int(bits), highest))
+    if fma.datapath["apart"]:
+        far = code.compare("slt", least, code.binary("subi", highest, code.int(bits + 1)))
+        start = code.select(far, code.f64(0.0), start)
+    x = code.binary("addf", total, code.binary("mulf", start, code.f64(2.0 ** (wide + 1 - bits))))
+    # x counts 2^(highest - wide - 1)
+    exponent = code.cast("trunci", code.binary("shrui", code.cast("bitcast", code.unary("math.absf", x), "i64"), code.int(52, "i64")), "i32")
+    exponent = code.binary("addi", exponent, code.binary("subi", highest, code.int(F64.bias + wide + 1)))
+    exponent = code.binary("minsi", code.binary("maxsi", exponent, code.int(acc.format.emin)), code.int(_ABOVE_ALL))
+    x = _scaled_floor(code, x, code.binary("subi", code.binary("subi", highest, code.int(1)), exponent))
+    x = code.binary("mulf", x, power_of_two(code, code.binary("subi", exponent, code.int(wide))))
+    if acc != FP32:
+        x = emit_round(code, x, acc, F64, drawn.acc)
+    return code.cast("truncf", x, "f32")
+
+
+DOT, PAIRWISE, STAGED = in_blocks(dot), in_blocks(tree), in_blocks(staged)
