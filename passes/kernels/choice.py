@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.environment import raised, subnormals_flushed, watch_exceptions
@@ -42,7 +41,7 @@ def choice_text(kernel: Kernel, vectors: int) -> str:
                 _call(f, kernel, vectors, kernel.tile.rows, fast=False)
         return f.function()
     with f.choose(holds) as choice:
-        with choice.then(), subnormals_flushed(f) if kernel.datapath.flushes else nullcontext():
+        with choice.then(), subnormals_flushed(f) if kernel.datapath.flushes else kernel.datapath.around(f, kernel):
             _by_rows(f, kernel, vectors, sizes, fast=True)
         with choice.otherwise():
             _call(f, kernel, vectors, kernel.tile.rows, fast=False)

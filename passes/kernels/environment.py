@@ -11,6 +11,8 @@ from numc.passes.kernels.ssa import Value
 DECLARATIONS = """
 func.func private @numc_ftz_begin() -> i32
 func.func private @numc_ftz_end(i32)
+func.func private @numc_toward_zero_begin() -> i32
+func.func private @numc_toward_zero_end(i32)
 func.func private @numc_exceptions_begin() -> i32
 func.func private @numc_exceptions_end(i32) -> i32
 """
@@ -22,6 +24,14 @@ def subnormals_flushed(f: Function) -> Iterator[None]:
     (mode,) = f.call("numc_ftz_begin", results="i32")
     yield
     f.call("numc_ftz_end", mode)
+
+
+@contextmanager
+def toward_zero(f: Function) -> Iterator[None]:
+    """Code that runs with results rounded toward zero."""
+    (mode,) = f.call("numc_toward_zero_begin", results="i32")
+    yield
+    f.call("numc_toward_zero_end", mode)
 
 
 def watch_exceptions(f: Function) -> Value:

@@ -86,7 +86,8 @@ def _special(isa: InstructionSet, found: Found, *, fast: bool) -> Tile | None:
     """The micro-tile for what an operator does with registers, if there is one."""
     fma = found.fma
     if isinstance(fma.datapath.within, Blocks):
-        return replace(isa.tile, rows=_ROWS_IN_BLOCKS, vectors=1)
+        kernel = Kernel(fma=fma, tile=isa.tile, swap=found.swap, fast=fast, isa=isa)
+        return None if fast and kernel.limits is not None else replace(isa.tile, rows=_ROWS_IN_BLOCKS, vectors=1)
     if isa.word_sums is not None and Kernel(fma=fma, tile=isa.tile, swap=found.swap, fast=fast, isa=isa).dot:
         return isa.word_sums if fma.group is None or fma.group.group is None else None
     # Rows that several products take are loaded into registers: then two vectors are to use them.

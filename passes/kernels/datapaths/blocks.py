@@ -52,6 +52,17 @@ class Products:
             loop.next = [step(n, v, *pair) for n, (v, pair) in enumerate(zip(loop.values, pairs, strict=True))]
         return loop.results
 
+    def in_runs(self, most: int) -> list[Products]:
+        """The block in runs of at most `most` products, in order."""
+        assert self.m is not None
+        assert self.first is not None
+        assert self.end is not None
+        f, found = self.m.f, []
+        for begin in range(0, self.length, most):
+            first = f.i64("addi", self.first, begin)
+            found.append(replace(self, first=first, end=f.i64("minsi", f.i64("addi", first, most), self.end)))
+        return found
+
     def all(self, product: Callable[[Parts, Parts], Value]) -> list[list[Value]]:
         """Append all products of a block, [accumulator][product]; those that a short one lacks are of +0 and +0."""
         m, end = self.m, self.end
@@ -71,8 +82,15 @@ class Products:
 Block = Callable[[Code, Fma, Products, Accumulators, Sequence[Drawn]], Accumulators]
 
 
-def in_blocks(block: Block) -> Datapath:
-    """The datapath that adds blocks of products; a single multiply-add is a block of one."""
+#: The same within a micro-kernel whose guard holds.
+CheapBlock = Callable[[Micro, Products, Accumulators], Accumulators]
+
+
+def in_blocks(block: Block, cheap: CheapBlock | None = None) -> Datapath:
+    """The datapath that adds blocks of products; a single multiply-add is a block of one.
+
+    cheap: what takes the place of `block` where its `limits` hold.
+    """
 
     def step(code: Code, fma: Fma, a: Parts, b: Parts, c: Value, drawn: Drawn) -> Value:
         (found,) = block(code, fma, Products(1, pair=(a, b)), [c], [drawn])
@@ -85,7 +103,12 @@ def in_blocks(block: Block) -> Datapath:
             fetch_ahead(m, loop.index)
             last = m.f.i64("minsi", m.f.i64("addi", loop.index, within.length), end)
             products = Products(within.length, m, loop.index, last)
-            loop.next = block(m.code, m.setting.fma, products, loop.values, m.drawn(loop.index))
+            drawn = m.drawn(loop.index)
+            if m.fast:
+                assert cheap is not None
+                loop.next = cheap(m, products, loop.values)
+            else:
+                loop.next = block(m.code, m.setting.fma, products, loop.values, drawn)
         return loop.results
 
     return replace(PLAIN, step=step, walk=walk)

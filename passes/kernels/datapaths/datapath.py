@@ -190,7 +190,7 @@ class Datapath:
     segment: how many steps of k are summed from one `enter` to the next `leave`; None for all of a block. If blocks do
     not hold whole segments, these go on from block to block, and ``k0``, where the block begins, must be an argument.
     finish: the function ``@<name>_finish``, which ends a reduction; empty if there is nothing to do.
-    around: the context in which a micro-kernel is called.
+    around: the context in which a micro-kernel is called; with `limits`, one that is cheap.
     dot: how many steps of k one word of the packed operands holds, which one instruction takes; 0 if they are f32.
     additions: how many additions of a multiply-add can be counted. addends: those of one step, as pairs of what is
     added, both in binary32; the last one adds the product to C. None: `leave` counts them.

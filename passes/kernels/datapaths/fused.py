@@ -8,11 +8,13 @@ it needs, so that the only rounding is the last one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from numc.numerics.formats import Conversion
 from numc.numerics.operators import FP32, Fma
 from numc.passes.kernels.builder import Code
+from numc.passes.kernels.datapaths import cut_integers
 from numc.passes.kernels.datapaths.alignment import (
     cut,
     cut_scale,
@@ -61,4 +63,4 @@ def _rounded(code: Code, x: Value, to: Conversion, drawn: Drawn) -> Value:
     return code.binary("addf", code.cast("truncf", x, "f32"), code.f32(0.0))
 
 
-FUSED = in_blocks(block)
+FUSED = replace(in_blocks(block, cut_integers.block), limits=cut_integers.limits, around=cut_integers.around)

@@ -103,6 +103,8 @@ const std::unordered_map<std::string, void *> &table() {
       {"numc_largest", address(numc_largest)},
       {"numc_ftz_begin", address(numc_ftz_begin)},
       {"numc_ftz_end", address(numc_ftz_end)},
+      {"numc_toward_zero_begin", address(numc_toward_zero_begin)},
+      {"numc_toward_zero_end", address(numc_toward_zero_end)},
       {"numc_stream", address(numc_stream)},
       {"numc_width_of", address(numc_width_of)},
       {"numc_converted", address(numc_converted)},

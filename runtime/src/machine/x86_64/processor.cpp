@@ -95,6 +95,14 @@ uint32_t numc_ftz_begin(void) {
 // Restores the control bits. Exception flags that were raised since numc_ftz_begin stay raised.
 void numc_ftz_end(uint32_t saved) { set_environment((saved & ~kFlags) | (environment() & kFlags)); }
 
+uint32_t numc_toward_zero_begin(void) {
+  const uint32_t saved = environment();
+  set_environment(saved | 0x6000);
+  return saved;
+}
+
+void numc_toward_zero_end(uint32_t saved) { numc_ftz_end(saved); }
+
 // Between the two calls the flags tell whether a result overflowed, or was tiny and inexact. No exception traps
 // meanwhile, whatever the process has asked for. Flags that were raised before stay raised.
 uint32_t numc_exceptions_begin(void) {

@@ -1,0 +1,143 @@
+"""The datapath ``fused`` in binary32 and 32-bit integers, which is exact under a guard.
+
+Where products are neither too large nor tiny, binary32 has them exactly: their operands have 24 significand bits
+together. The power of two of a product is the product of the operands' powers, and the largest is a maximum of
+integers. Scaled by ``2^bits`` over that, products and accumulator are cut by their conversion to integers, of which
+sums are exact. The one rounding is that of an integer to binary32: in the rounding mode of the processor, or to odd, if
+the accumulator has fewer bits and is rounded to nearest.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import AbstractContextManager, nullcontext
+from functools import reduce
+from typing import Any
+
+from numc.numerics.formats import Conversion, Record
+from numc.numerics.operators import FP32, Fma
+from numc.passes.kernels.builder import Code, Function
+from numc.passes.kernels.datapaths.blocks import Products
+from numc.passes.kernels.datapaths.datapath import Accumulators, Guard, Micro
+from numc.passes.kernels.datapaths.steps.chain import emit_to_odd
+from numc.passes.kernels.environment import toward_zero
+from numc.passes.kernels.setting import Parts, Setting
+from numc.passes.kernels.ssa import Value
+from numc.passes.kernels.values.carrier import F32
+from numc.passes.kernels.values.rounding import emit_round
+
+_MOST = 2**31 - 1
+_LOW = 8  # the bits of integers that are added apart where sums have more than 32
+_EMIN = -126
+
+
+def limits(s: Setting) -> Guard | None:
+    """When it is exact; None for operators that it does not serve."""
+    if not _serves(s.fma):
+        return None
+    normal = any(to.format.emin == _EMIN for to in s.fma.singles)
+    # No sum may overflow: after an infinity integers mean nothing.
+    return Guard(largest=min(126, s.fma.acc.format.emax), product=_least_product(s.fma), minus_zero=True, normal=normal)
+
+
+def around(f: Function, s: Setting) -> AbstractContextManager[Any]:
+    """The rounding mode of the processor."""
+    return toward_zero(f) if s.fma.acc.rounding == "rtz" else nullcontext()
+
+
+def _serves(fma: Fma) -> bool:
+    (a, b), acc, path = (to.format for to in fma.singles), fma.acc.format, fma.datapath
+    bits, least = path["bits"], path["least"]
+    if not (isinstance(a, Record) and isinstance(b, Record) and isinstance(acc, Record)) or fma.draws:
+        return False
+    ranges = min(a.emin, b.emin, acc.emin) >= _EMIN and a.precision + b.precision <= F32.significand_bits + 1
+    rounds = fma.acc.rounding == "rne" or (fma.acc.rounding == "rtz" and acc.emin == _EMIN)
+    # An accumulator to which only zeros are added stays as it is.
+    stays = acc.significand_bits <= bits and least - bits <= acc.emin - acc.significand_bits
+    fits = _term(fma) <= _MOST and path["l"] * _term(fma) + 2 ** (bits + 1) < 2**32
+    return ranges and rounds and stays and fits and least < 100
+
+
+def _term(fma: Fma) -> int:
+    """What no product exceeds, in units of the last bit that is kept."""
+    a, b = (2 - 2.0 ** (1 - to.format.precision) for to in fma.singles)
+    return math.ceil(math.ldexp(a * b, fma.datapath["bits"]))
+
+
+def _least_product(fma: Fma) -> int:
+    """The exponent that the smallest products have to reach, so that units of the last bit are normal numbers."""
+    return fma.datapath["bits"] - 125
+
+
+def block(m: Micro, products: Products, sums: Accumulators) -> Accumulators:
+    """Append the sums of a block of products and of accumulators."""
+    code, fma = m.code, m.setting.fma
+    bits, least = fma.datapath["bits"], fma.datapath["least"]
+    (to_a, to_b), zero = fma.singles, code.int(0)
+
+    def higher(n: int, top: Value, a: Parts, b: Parts) -> Value:
+        power = code.binary("mulf", _power(code, a[0], to_a), _power(code, b[0], to_b))
+        return code.binary("maxsi", top, code.cast("bitcast", power, "i32"))
+
+    highest = products.fold([zero] * len(sums), higher)
+    tops = [code.binary("maxsi", x, _bits(code, _power(code, c, fma.acc))) for x, c in zip(highest, sums, strict=True)]
+    if least > _least_product(fma):
+        tops = [code.binary("maxsi", top, code.int(F32.power(least))) for top in tops]
+    scale_of_one = code.int((2 * F32.bias + bits) << F32.significand_bits)
+    scales = [code.cast("bitcast", code.binary("subi", scale_of_one, top), "f32") for top in tops]
+
+    def more(n: int, total: Value, a: Parts, b: Parts) -> Value:
+        product = code.binary("mulf", code.binary("mulf", a[0], b[0]), scales[n])
+        return code.binary("addi", total, code.cast("fptosi", product, "i32"))
+
+    starts = [code.cast("fptosi", code.binary("mulf", c, scale), "i32") for c, scale in zip(sums, scales, strict=True)]
+    if fma.datapath["l"] * _term(fma) + 2 ** (bits + 1) <= _MOST:
+        parts = [products.fold(starts, more)]
+    else:
+        runs = products.in_runs(_MOST // _term(fma))
+        parts = [starts, *(run.fold([zero] * len(sums), more) for run in runs)]
+    found = []
+    for n, c in enumerate(sums):
+        total = _total(code, [part[n] for part in parts], fma.acc)
+        quantum = code.binary("mulf", code.cast("bitcast", tops[n], "f32"), code.f32(2.0**-bits))
+        result = code.binary("mulf", total, quantum)
+        if fma.acc.rounding == "rne" and fma.acc != FP32:
+            result = code.binary("addf", emit_round(code, result, fma.acc), code.f32(0.0))
+        # Without a product that is not zero: the accumulator, and +0 for -0.
+        alone = code.compare("eq", highest[n], zero)
+        found.append(code.select(alone, code.binary("addf", c, code.f32(0.0)), result))
+    return found
+
+
+def _power(code: Code, x: Value, to: Conversion) -> Value:
+    """The powers of two in numbers of a format; zeros for zeros, and for subnormal numbers where no other is as small."""
+    power = code.binary("andi", _bits(code, x), code.int(F32.infinity))
+    if to.format.emin > _EMIN:
+        power = code.binary("maxsi", power, code.int(F32.power(to.format.emin)))
+        power = code.select(code.compare("une", x, code.f32(0.0)), power, code.int(0))
+    return code.cast("bitcast", power, "f32")
+
+
+def _bits(code: Code, x: Value) -> Value:
+    return code.cast("bitcast", x, "i32")
+
+
+def _total(code: Code, parts: list[Value], acc: Conversion) -> Value:
+    """The sum of integers in binary32, rounded as the accumulator is, or to odd before it is rounded to fewer bits."""
+    odd = acc.rounding == "rne" and acc != FP32
+    if len(parts) == 1 and not odd:
+        total = code.cast("sitofp", parts[0], "f32")
+    else:
+        highs = [code.binary("shrsi", part, code.int(_LOW)) for part in parts]
+        lows = [code.binary("andi", part, code.int((1 << _LOW) - 1)) for part in parts]
+        high, low = (
+            code.cast("sitofp", reduce(lambda x, y: code.binary("addi", x, y), each), "f32") for each in (highs, lows)
+        )
+        high = code.binary("mulf", high, code.f32(1 << _LOW))
+        total = code.binary("addf", high, low)
+        if odd:
+            total = emit_to_odd(code, total, code.binary("subf", low, code.binary("subf", total, high)))
+    if acc.rounding == "rtz" and acc.format.precision <= F32.significand_bits:
+        dropped = F32.significand_bits + 1 - acc.format.precision
+        total = code.cast("bitcast", code.binary("andi", _bits(code, total), code.int(-(1 << dropped))), "f32")
+    return total
