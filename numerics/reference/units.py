@@ -27,8 +27,8 @@ def dot_block(op: Fma) -> _Block:
     to_acc = rounder(op.acc, PRODUCT_POINT)
 
     def block(a: Sequence[_Parts], b: Sequence[_Parts], c: Value, noise: int) -> Value:
-        pairs: list[tuple[Value, Value]] = [(x[0], y[0]) for x, y in zip(a, b, strict=True)]
-        return to_acc(exact_sum(pairs + [(0, 0)] * (op.datapath["l"] - len(pairs)), c), noise)
+        total = exact_sum([(x[0], y[0]) for x, y in zip(a, b, strict=True)], c)
+        return to_acc(total or 0, noise)  # an exact zero has no sign
 
     return block
 

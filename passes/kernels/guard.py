@@ -40,6 +40,9 @@ def guard_text(kernel: Kernel, limits: Guard) -> str:
         bound = f.binary("maxsi", f.binary("addi", product(*most), f.int(kernel.growth)), bound)
     holds = f.compare("sle", bound, f.int(limits.largest - 2))
     holds = both(holds, f.compare("sge", product(*least), f.int(limits.product)))
+    if limits.spread is not None:
+        apart = f.binary("subi", product(*most), product(*least))
+        holds = both(holds, f.compare("sle", apart, f.int(limits.spread)))
     for name in ("rhigh", "lhigh"):
         holds = both(holds, f.compare("ult", f[name], f.int(_INFINITY)))
     if not limits.minus_zero:

@@ -87,7 +87,8 @@ def _special(isa: InstructionSet, found: Found, *, fast: bool) -> Tile | None:
     fma = found.fma
     if isinstance(fma.datapath.within, Blocks):
         kernel = Kernel(fma=fma, tile=isa.tile, swap=found.swap, fast=fast, isa=isa)
-        return None if fast and kernel.limits is not None else replace(isa.tile, rows=_ROWS_IN_BLOCKS, vectors=1)
+        narrow = kernel.datapath.wide or not (fast and kernel.limits is not None)
+        return replace(isa.tile, rows=_ROWS_IN_BLOCKS, vectors=1) if narrow else None
     if isa.word_sums is not None and Kernel(fma=fma, tile=isa.tile, swap=found.swap, fast=fast, isa=isa).dot:
         return isa.word_sums if fma.group is None or fma.group.group is None else None
     # Rows that several products take are loaded into registers: then two vectors are to use them.

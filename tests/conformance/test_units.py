@@ -105,9 +105,14 @@ def compared(unit: str, data: str, seed: int, size: int) -> int:
     fma, model = UNITS[unit], instruction(unit)
     depth = 2 * model.k
     a, b, c = operands((size, depth, size), data, seed)
+    if not all(to.format.has_nan for to in fma.singles):
+        a, b = (np.nan_to_num(x, nan=1) for x in (a, b))
     a, b, c = (numc.round(x, str(to)) for x, to in zip((a, b, c), (fma.a, fma.b, fma.acc), strict=True))
     kinds = unit.removesuffix("_into_fp16").split("_")[1:]
-    x, y = (in_torch(v, of, kind) for v, of, kind in zip((a, b), (model.a_type, model.b_type), (kinds[0], kinds[-1]), strict=True))
+    x, y = (
+        in_torch(v, of, kind)
+        for v, of, kind in zip((a, b), (model.a_type, model.b_type), (kinds[0], kinds[-1]), strict=True)
+    )
     want = torch.tensor(c).to(model.c_type)
     for k in range(0, depth, model.k):
         want = model(x[:, k : k + model.k], y[k : k + model.k], want)

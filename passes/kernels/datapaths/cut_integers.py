@@ -33,29 +33,36 @@ _EMIN = -126
 
 def limits(s: Setting) -> Guard | None:
     """When it is exact; None for operators that it does not serve."""
-    if not _serves(s.fma):
-        return None
-    normal = any(to.format.emin == _EMIN for to in s.fma.singles)
-    # No sum may overflow: after an infinity integers mean nothing.
-    return Guard(largest=min(126, s.fma.acc.format.emax), product=_least_product(s.fma), minus_zero=True, normal=normal)
+    return cut_guard(s.fma) if _serves(s.fma) else None
 
 
 def around(f: Function, s: Setting) -> AbstractContextManager[Any]:
     """The rounding mode of the processor."""
-    return toward_zero(f) if s.fma.acc.rounding == "rtz" else nullcontext()
+    return toward_zero(f) if s.fma.acc.rounding == "rtz" and _serves(s.fma) else nullcontext()
+
+
+def cuts_exactly(fma: Fma) -> bool:
+    """Whether binary32 has the products of an operator, and 32 bits one that is cut."""
+    formats = [to.format for to in fma.singles]
+    records = all(isinstance(fmt, Record) and fmt.emin >= _EMIN for fmt in formats)
+    return records and sum(fmt.precision for fmt in formats) <= F32.significand_bits + 1 and _term(fma) <= _MOST
+
+
+def cut_guard(fma: Fma) -> Guard:
+    """When products are neither too large nor tiny, and no sum overflows: after an infinity integers mean nothing."""
+    normal = any(to.format.emin == _EMIN for to in fma.singles)
+    return Guard(largest=min(126, fma.acc.format.emax), product=least_product(fma), minus_zero=True, normal=normal)
 
 
 def _serves(fma: Fma) -> bool:
-    (a, b), acc, path = (to.format for to in fma.singles), fma.acc.format, fma.datapath
+    acc, path = fma.acc.format, fma.datapath
     bits, least = path["bits"], path["least"]
-    if not (isinstance(a, Record) and isinstance(b, Record) and isinstance(acc, Record)) or fma.draws:
+    if not isinstance(acc, Record) or acc.emin < _EMIN or fma.draws or not cuts_exactly(fma):
         return False
-    ranges = min(a.emin, b.emin, acc.emin) >= _EMIN and a.precision + b.precision <= F32.significand_bits + 1
     rounds = fma.acc.rounding == "rne" or (fma.acc.rounding == "rtz" and acc.emin == _EMIN)
     # An accumulator to which only zeros are added stays as it is.
     stays = acc.significand_bits <= bits and least - bits <= acc.emin - acc.significand_bits
-    fits = _term(fma) <= _MOST and path["l"] * _term(fma) + 2 ** (bits + 1) < 2**32
-    return ranges and rounds and stays and fits and least < 100
+    return rounds and stays and path["l"] * _term(fma) + 2 ** (bits + 1) < 2**32 and least < 100
 
 
 def _term(fma: Fma) -> int:
@@ -64,7 +71,7 @@ def _term(fma: Fma) -> int:
     return math.ceil(math.ldexp(a * b, fma.datapath["bits"]))
 
 
-def _least_product(fma: Fma) -> int:
+def least_product(fma: Fma) -> int:
     """The exponent that the smallest products have to reach, so that units of the last bit are normal numbers."""
     return fma.datapath["bits"] - 125
 
@@ -72,30 +79,18 @@ def _least_product(fma: Fma) -> int:
 def block(m: Micro, products: Products, sums: Accumulators) -> Accumulators:
     """Append the sums of a block of products and of accumulators."""
     code, fma = m.code, m.setting.fma
-    bits, least = fma.datapath["bits"], fma.datapath["least"]
-    (to_a, to_b), zero = fma.singles, code.int(0)
-
-    def higher(n: int, top: Value, a: Parts, b: Parts) -> Value:
-        power = code.binary("mulf", _power(code, a[0], to_a), _power(code, b[0], to_b))
-        return code.binary("maxsi", top, code.cast("bitcast", power, "i32"))
-
-    highest = products.fold([zero] * len(sums), higher)
+    bits, least, zero = fma.datapath["bits"], fma.datapath["least"], code.int(0)
+    highest = highest_powers(m, products, len(sums))
     tops = [code.binary("maxsi", x, _bits(code, _power(code, c, fma.acc))) for x, c in zip(highest, sums, strict=True)]
-    if least > _least_product(fma):
+    if least > least_product(fma):
         tops = [code.binary("maxsi", top, code.int(F32.power(least))) for top in tops]
-    scale_of_one = code.int((2 * F32.bias + bits) << F32.significand_bits)
-    scales = [code.cast("bitcast", code.binary("subi", scale_of_one, top), "f32") for top in tops]
-
-    def more(n: int, total: Value, a: Parts, b: Parts) -> Value:
-        product = code.binary("mulf", code.binary("mulf", a[0], b[0]), scales[n])
-        return code.binary("addi", total, code.cast("fptosi", product, "i32"))
-
+    scales = scales_of(m, tops)
     starts = [code.cast("fptosi", code.binary("mulf", c, scale), "i32") for c, scale in zip(sums, scales, strict=True)]
     if fma.datapath["l"] * _term(fma) + 2 ** (bits + 1) <= _MOST:
-        parts = [products.fold(starts, more)]
+        parts = [cut_sums(m, products, scales, starts)]
     else:
         runs = products.in_runs(_MOST // _term(fma))
-        parts = [starts, *(run.fold([zero] * len(sums), more) for run in runs)]
+        parts = [starts, *(cut_sums(m, run, scales, [zero] * len(sums)) for run in runs)]
     found = []
     for n, c in enumerate(sums):
         total = _total(code, [part[n] for part in parts], fma.acc)
@@ -107,6 +102,34 @@ def block(m: Micro, products: Products, sums: Accumulators) -> Accumulators:
         alone = code.compare("eq", highest[n], zero)
         found.append(code.select(alone, code.binary("addf", c, code.f32(0.0)), result))
     return found
+
+
+def highest_powers(m: Micro, products: Products, count: int) -> list[Value]:
+    """Append the largest power of two of each accumulator's products, as the bits of a number; 0 if all are zeros."""
+    code, (to_a, to_b) = m.code, m.setting.fma.singles
+
+    def higher(n: int, top: Value, a: Parts, b: Parts) -> Value:
+        power = code.binary("mulf", _power(code, a[0], to_a), _power(code, b[0], to_b))
+        return code.binary("maxsi", top, _bits(code, power))
+
+    return products.fold([code.int(0)] * count, higher)
+
+
+def scales_of(m: Micro, tops: list[Value]) -> list[Value]:
+    """Append what takes the last bit that is kept below a power of two to 1."""
+    code, one = m.code, (2 * F32.bias + m.setting.fma.datapath["bits"]) << F32.significand_bits
+    return [code.cast("bitcast", code.binary("subi", code.int(one), top), "f32") for top in tops]
+
+
+def cut_sums(m: Micro, products: Products, scales: list[Value], starts: list[Value]) -> list[Value]:
+    """Append the sums of products that are cut to integers, from `starts`."""
+    code = m.code
+
+    def more(n: int, total: Value, a: Parts, b: Parts) -> Value:
+        product = code.binary("mulf", code.binary("mulf", a[0], b[0]), scales[n])
+        return code.binary("addi", total, code.cast("fptosi", product, "i32"))
+
+    return products.fold(starts, more)
 
 
 def _power(code: Code, x: Value, to: Conversion) -> Value:

@@ -48,6 +48,7 @@ class Guard:
     minus_zero: an accumulator may be -0 at entry; without it that is outside of the guard.
     normal: the smallest magnitudes of both operands must be normal numbers.
     least: those of the lanes must reach ``2 ** least``.
+    spread: no product may be more than ``2 ** spread`` times as large as another one that is not zero.
     entry: `largest` is for the accumulators at entry only; of the sums after them the overflow flag tells.
     """
 
@@ -57,6 +58,7 @@ class Guard:
     normal: bool = False
     least: int = -149
     entry: bool = False
+    spread: int | None = None
 
 
 @dataclass(kw_only=True)
@@ -191,6 +193,7 @@ class Datapath:
     not hold whole segments, these go on from block to block, and ``k0``, where the block begins, must be an argument.
     finish: the function ``@<name>_finish``, which ends a reduction; empty if there is nothing to do.
     around: the context in which a micro-kernel is called; with `limits`, one that is cheap.
+    wide: whether accumulators take twice their registers in every sequence.
     dot: how many steps of k one word of the packed operands holds, which one instruction takes; 0 if they are f32.
     additions: how many additions of a multiply-add can be counted. addends: those of one step, as pairs of what is
     added, both in binary32; the last one adds the product to C. None: `leave` counts them.
@@ -217,4 +220,5 @@ class Datapath:
     addends: Addends | None = None
     in_place: bool = False
     around: Callable[[Function, Setting], AbstractContextManager[Any]] = _no_mode
+    wide: bool = False
     dot: Callable[[Setting], int] = _none

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
-from numc.numerics.formats import Conversion
+from numc.numerics.formats import Conversion, Record
 from numc.numerics.operators import FP32, Fma
-from numc.passes.kernels.builder import Code
+from numc.passes.kernels.builder import Code, Function
+from numc.passes.kernels.datapaths import cut_integers
 from numc.passes.kernels.datapaths.blocks import Products, in_blocks
-from numc.passes.kernels.datapaths.datapath import Accumulators, Drawn
+from numc.passes.kernels.datapaths.datapath import NOTHING, Accumulators, Drawn, Guard, Micro
 from numc.passes.kernels.datapaths.alignment import cut_sums, exact_product, exponent_of, largest_exponents, power_of_two
-from numc.passes.kernels.datapaths.steps.chain import emit_to_odd
-from numc.passes.kernels.setting import Parts
+from numc.passes.kernels.datapaths.steps.chain import emit_add_to_odd, emit_to_odd
+from numc.passes.kernels.environment import subnormals_flushed
+from numc.passes.kernels.setting import Parts, Setting
 from numc.passes.kernels.ssa import Value
-from numc.passes.kernels.values.carrier import F64
+from numc.passes.kernels.values.carrier import F32, F64
 from numc.passes.kernels.values.rounding import emit_round
 
 _BELOW_ALL = -400  # the exponent of products that are zeros: no other is below -298
@@ -26,11 +31,38 @@ def dot(code: Code, fma: Fma, products: Products, sums: Accumulators, drawn: Seq
     found = []
     every = products.all(partial(exact_product, code))
     for terms, c, each in zip(every, sums, drawn, strict=True):
-        total = _sum_to_odd(code, [*terms, code.cast("extf", c, "f64")])
+        total = code.binary("addf", _sum_to_odd(code, [*terms, code.cast("extf", c, "f64")]), code.f64(0.0))
         if fma.acc != FP32:
             total = emit_round(code, total, fma.acc, F64, each.acc)
         found.append(code.cast("truncf", total, "f32"))
     return found
+
+
+def exact_dot(m: Micro, products: Products, sums: Accumulators) -> Accumulators:
+    """The same where binary64 has the sums of products."""
+    code, fma = m.code, m.setting.fma
+
+    def more(n: int, total: Value, a: Parts, b: Parts) -> Value:
+        x, y = (code.cast("extf", parts[0], "f64") for parts in (a, b))
+        return code.fma(x, y, total)
+
+    # From +0 on: a sum that is zero has no sign.
+    found = []
+    for total, c in zip(products.fold([code.f64(0.0)] * len(sums), more), sums, strict=True):
+        both = emit_add_to_odd(code, total, code.cast("extf", c, "f64"))
+        if fma.acc != FP32:
+            both = emit_round(code, both, fma.acc, F64)
+        found.append(code.cast("truncf", both, "f32"))
+    return found
+
+
+def dot_limits(s: Setting) -> Guard | None:
+    """When binary64 has all sums of products: their last bit is the product of the operands' last bits."""
+    (a, b), length = (to.format for to in s.fma.singles), s.fma.datapath["l"]
+    spread = 53 - a.precision - b.precision - (length - 1).bit_length()
+    if s.fma.draws or spread < 0 or not (isinstance(a, Record) and isinstance(b, Record)):
+        return None
+    return Guard(largest=128, product=-298, minus_zero=True, spread=spread)
 
 
 def _sum_to_odd(code: Code, terms: Sequence[Value]) -> Value:
@@ -68,15 +100,14 @@ def _two_sum(code: Code, x: Value, y: Value) -> tuple[Value, Value]:
 
 def tree(code: Code, fma: Fma, products: Products, sums: Accumulators, drawn: Sequence[Drawn]) -> Accumulators:
     """Append the sums of products in binary32, added in pairs, then to the accumulators."""
-    flushes = bool(fma.datapath["flush"])
+    flushes, by_mode = bool(fma.datapath["flush"]), products.m is not None and _in_mode(fma)
 
     def flushed(x: Value, to: Conversion = FP32) -> Value:
         """Numbers, or zeros of their signs where they are subnormal in a format."""
-        if not flushes:
+        if not flushes or (by_mode and to.format.emin == FP32.format.emin):
             return x
         size, least = code.unary("math.absf", x), code.f32(2.0**to.format.emin)
-        zero = code.binary("mulf", x, code.f32(0.0))
-        return code.select(code.compare("olt", size, least), zero, x)
+        return code.select(code.compare("olt", size, least), code.binary("mulf", x, code.f32(0.0)), x)
 
     def product(a: Parts, b: Parts) -> Value:
         x, y = (flushed(parts[0], to) for parts, to in zip((a, b), fma.singles, strict=True))
@@ -93,32 +124,82 @@ def tree(code: Code, fma: Fma, products: Products, sums: Accumulators, drawn: Se
     return found
 
 
+def _in_mode(fma: Fma) -> bool:
+    """Whether the processor flushes as the definition has it, in the mode that replaces subnormal numbers by zeros.
+
+    It looks at the magnitude before a number is rounded to multiples of 2^-149, which products that are exact are
+    already. The signs of zeros that it keeps reach no result.
+    """
+    return fma.datapath["flush"] == 1 and fma.acc == FP32 and sum(to.format.precision for to in fma.singles) < 24
+
+
+def _around(f: Function, s: Setting) -> AbstractContextManager[Any]:
+    return subnormals_flushed(f) if _in_mode(s.fma) else nullcontext()
+
+
 def staged(code: Code, fma: Fma, products: Products, sums: Accumulators, drawn: Sequence[Drawn]) -> Accumulators:
     """Append the sums of products that are aligned and cut, aligned again with the accumulators, and floored."""
-    bits, ways = fma.datapath["bits"], 1 + fma.datapath["apart"]
-    tops, totals = _stage(code, fma, products.share(0, ways), len(sums))
-    if ways > 1:
-        others, more = _stage(code, fma, products.share(1, ways), len(sums))
-        for n, (x, y) in enumerate(zip(tops, others, strict=True)):
-            tops[n] = code.binary("maxsi", x, y)
-            floors = [_floored(code, *each, tops[n]) for each in ((totals[n], x), (more[n], y))]
-            totals[n] = code.binary("addf", *floors)
-    return [
-        _second(code, fma, top, total, c, each, bits)
-        for top, total, c, each in zip(tops, totals, sums, drawn, strict=True)
-    ]
-
-
-def _stage(code: Code, fma: Fma, products: Products, count: int) -> tuple[list[Value], list[Value]]:
-    """The largest exponents of products, and their sums in units of the last bit that is kept."""
 
     def value(a: Parts, b: Parts) -> Value:
         x = exact_product(code, a, b)
         beyond = code.compare("oge", code.unary("math.absf", x), code.f64(2.0**128))
         return code.select(beyond, code.binary("mulf", x, code.f64(float("inf"))), x)
 
-    tops = largest_exponents(code, fma, products, [code.int(_BELOW_ALL)] * count)
-    return tops, cut_sums(code, products, tops, fma.datapath["bits"], [code.f64(0.0)] * count, value)
+    def stage(share: Products) -> _Stage:
+        tops = largest_exponents(code, fma, share, [code.int(_BELOW_ALL)] * len(sums))
+        return tops, cut_sums(code, share, tops, fma.datapath["bits"], [code.f64(0.0)] * len(sums), value)
+
+    return _second_stage(code, fma, [stage(share) for share in _shares(fma, products)], sums, drawn)
+
+
+def staged_integers(m: Micro, products: Products, sums: Accumulators) -> Accumulators:
+    """The same with products in binary32, cut to 32-bit integers (cut_integers.py)."""
+    code, fma = m.code, m.setting.fma
+
+    def stage(share: Products) -> _Stage:
+        powers = cut_integers.highest_powers(m, share, len(sums))
+        totals = cut_integers.cut_sums(m, share, cut_integers.scales_of(m, powers), [code.int(0)] * len(sums))
+        tops = []
+        for power in powers:
+            exponent = code.binary("subi", code.binary("shrui", power, code.int(23)), code.int(F32.bias))
+            tops.append(code.select(code.compare("eq", power, code.int(0)), code.int(_BELOW_ALL), exponent))
+        return tops, [code.cast("sitofp", total, "f64") for total in totals]
+
+    stages = [stage(share) for share in _shares(fma, products)]
+    return _second_stage(code, fma, stages, sums, [NOTHING] * len(sums))
+
+
+def staged_limits(s: Setting) -> Guard | None:
+    """When that is exact."""
+    fits = cut_integers.cuts_exactly(s.fma) and s.fma.datapath["l"] * 4 << s.fma.datapath["bits"] < 2**31
+    return cut_integers.cut_guard(s.fma) if fits and not s.fma.draws else None
+
+
+#: Of every accumulator, the largest exponent of its products, and their sum in units of the last bit that is kept.
+_Stage = tuple[list[Value], list[Value]]
+
+
+def _shares(fma: Fma, products: Products) -> list[Products]:
+    ways = 1 + fma.datapath["apart"]
+    return [products.share(n, ways) for n in range(ways)]
+
+
+def _second_stage(
+    code: Code, fma: Fma, stages: Sequence[_Stage], sums: Accumulators, drawn: Sequence[Drawn]
+) -> Accumulators:
+    """Append the sum of the stages of products and of accumulators."""
+    tops, totals = stages[0]
+    if len(stages) > 1:
+        (tops, totals), others = ([*tops], [*totals]), stages[1]
+        for n, (x, y) in enumerate(zip(tops, others[0], strict=True)):
+            tops[n] = code.binary("maxsi", x, y)
+            floors = [_floored(code, *each, tops[n]) for each in ((totals[n], x), (others[1][n], y))]
+            totals[n] = code.binary("addf", *floors)
+    bits = fma.datapath["bits"]
+    return [
+        _second(code, fma, top, total, c, each, bits)
+        for top, total, c, each in zip(tops, totals, sums, drawn, strict=True)
+    ]
 
 
 def _floored(code: Code, x: Value, top: Value, to: Value) -> Value:
@@ -128,7 +209,8 @@ def _floored(code: Code, x: Value, top: Value, to: Value) -> Value:
 
 def _scaled_floor(code: Code, x: Value, exponent: Value) -> Value:
     """``floor(x * 2^exponent)`` of numbers below 2^100: all below 2^-200 are the same."""
-    return code.unary("math.floor", code.binary("mulf", x, power_of_two(code, code.binary("maxsi", exponent, code.int(-300)))))
+    scale = power_of_two(code, code.binary("maxsi", exponent, code.int(-300)))
+    return code.unary("math.floor", code.binary("mulf", x, scale))
 
 
 def _second(
@@ -155,4 +237,6 @@ def _second(
     return code.cast("truncf", x, "f32")
 
 
-DOT, PAIRWISE, STAGED = in_blocks(dot), in_blocks(tree), in_blocks(staged)
+DOT = replace(in_blocks(dot, exact_dot), limits=dot_limits, wide=True)
+PAIRWISE = replace(in_blocks(tree), around=_around)
+STAGED = replace(in_blocks(staged, staged_integers), limits=staged_limits)
