@@ -26,7 +26,7 @@ from numc.numerics.formats import KINDS as SINGLE_KINDS
 from numc.numerics.groups import GroupConversion, GroupFormat
 from numc.numerics.kinds import GROUP_FORMATS, GROUP_SYNTAX, KINDS
 from numc.numerics.operators import ALIASES, FMAS, FP32, Fma, parts_of
-from numc.numerics.units import NAMED, UNITS
+from numc.numerics.units import NAMED
 from numc.support.arguments import whole_number
 from numc.support.errors import NumcError, did_you_mean, quoted, shortened
 
@@ -88,7 +88,8 @@ def read_fma(text: str) -> Fma:
     _check_sized(name)
     near = did_you_mean(name.lower(), [*NAMED, *ALIASES, *GROUP_FORMATS, *FORMATS])
     raise NumcError(
-        f"unknown FMA operator {quoted(name)}{near}: want {', '.join(FMAS)}, {', '.join(_CALLS.values())}, "
+        f"unknown FMA operator {quoted(name)}{near}: want {', '.join(FMAS)}, a unit of 'numc list units', "
+        f"{', '.join(_CALLS.values())}, "
         f"{GROUP_SYNTAX}"
     )
 

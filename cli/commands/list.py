@@ -20,6 +20,7 @@ Besides the named ones there are formats and operators by their text:
   fma(a=bf16,b=e4m3fn,acc=fp32), mac(fp16), macs(fp16)
   fmac(e6m9,chunk=8)   FMAC-8: sums of 8 steps are added up in fp32
   fma(a=fp16,acc=fp32:rtz,datapath=fused(l=16,bits=25))   blocks of 16 products, as matrix units add them
+  hopper_bf16, cdna3_fp8   the matrix units of accelerators: numc list units
   bfp(16,3,4), mxfp8, int8   as an operator: dot products of groups, added up in fp32
 
 \b
@@ -88,6 +89,15 @@ def _fmas() -> Rows:
             "chain": "sum of groups" if f.groups else " + ".join([*(f"a{i}*b{j}" for i, j in f.terms), "c"]),
         }
         for name, f in {**FMAS, **{text: parse_fma(text) for text in texts}}.items()
+    ]
+
+
+def _units() -> Rows:
+    from numc.numerics.units import UNITS
+
+    return [
+        {"unit": name, "a": str(f.a), "b": str(f.b), "acc": str(f.acc), "datapath": str(f.datapath)}
+        for name, f in UNITS.items()
     ]
 
 
@@ -167,6 +177,7 @@ def _presets() -> Rows:
 _LISTS: dict[str, Callable[[], Rows]] = {
     "formats": _formats,
     "fmas": _fmas,
+    "units": _units,
     "datapaths": _datapaths,
     "machines": _machines,
     "presets": _presets,
@@ -180,7 +191,7 @@ _LISTS: dict[str, Callable[[], Rows]] = {
 @click.argument("what", type=click.Choice(list(_LISTS)))
 @click.option("--json", "want_json", is_flag=True, help="Print JSON.")
 def list_command(what: str, want_json: bool) -> None:
-    """List number formats, FMA operators, datapaths, machines, presets, passes in pipeline order, stages or targets."""
+    """List number formats, FMA operators, matrix units, datapaths, machines, presets, passes in pipeline order, stages or targets."""
     if what in ("passes", "stages"):
         check_torch_mlir()
     rows = _LISTS[what]()

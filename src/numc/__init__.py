@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from numc.numerics.kinds import GROUP_FORMATS as group_formats  # noqa: F401, N811
     from numc.numerics.operators import FMAS as fmas  # noqa: F401, N811
     from numc.numerics.policy.presets import PRESETS as presets  # noqa: F401, N811
+    from numc.numerics.units import UNITS as units  # noqa: F401, N811
     from numc.runtime.program import Program as Program
     from numc.runtime.program import load as load
     from numc.runtime.widths import WidthByRatio as WidthByRatio
@@ -87,6 +88,7 @@ _PUBLIC = {
     "explain": ("numc.studies.explain", "explain"),
     "fma": ("numc.compiler.arrays.arrays", "fma"),
     "fmas": ("numc.numerics.operators", "FMAS"),
+    "units": ("numc.numerics.units", "UNITS"),
     "formats": ("numc.numerics.formats", "FORMATS"),
     "group_formats": ("numc.numerics.kinds", "GROUP_FORMATS"),
     "load": ("numc.runtime.program", "load"),

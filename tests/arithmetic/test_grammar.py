@@ -188,7 +188,8 @@ def test_mac_rounds_the_product_and_fmac_does_not() -> None:
 
 
 _FMA = (
-    "fma(a=F, b=F, acc=G, products=k, product=F, datapath=fp32|exact|fused(l=...,bits=...)|amx_bf16|avx512_bf16|fmac2, "
+    "fma(a=F, b=F, acc=G, products=k, product=F, datapath=fp32|exact|fused(l=...,bits=...)|dot(l=...)|"
+    "pairwise(l=...)|staged(l=...,bits=...,sum=...)|amx_bf16|avx512_bf16|fmac2, "
     "chunk=c, total=fp32)"
 )
 _CALLS = f"{_FMA}, mac(F), macs(F), fmac(F, chunk=c), fmacs(F)"
@@ -249,12 +250,12 @@ def test_conversion_errors(text: str, message: str) -> None:
         (
             "bf16_1_4",
             "unknown FMA operator 'bf16_1_4' (did you mean 'bf16_1_3' or 'bf16_1_2'?): "
-            f"want {', '.join(FMAS)}, {_CALLS}, {GROUP_SYNTAX}",
+            f"want {', '.join(FMAS)}, a unit of 'numc list units', {_CALLS}, {GROUP_SYNTAX}",
         ),
         (
             "mxfp9",
             "unknown FMA operator 'mxfp9' (did you mean 'mxfp8' or 'mxfp6'?): "
-            f"want {', '.join(FMAS)}, {_CALLS}, {GROUP_SYNTAX}",
+            f"want {', '.join(FMAS)}, a unit of 'numc list units', {_CALLS}, {GROUP_SYNTAX}",
         ),
         ("bfp", "format 'bfp' needs its sizes: want bfp(g,e,m), as in bfp(16,3,4)"),
         ("fmaa(bf16)", f"unknown FMA operator 'fmaa(...)' (did you mean 'fma' or 'fmac'?): want {_CALLS}"),

@@ -18,10 +18,12 @@ import numc
 from numc.cli import cli
 from numc.compiler.pipeline import STAGES
 from numc.compiler.targets import TARGETS
+from numc.numerics.datapaths import DATAPATHS
 from numc.numerics.formats import FORMATS
 from numc.numerics.kinds import GROUP_FORMATS
 from numc.numerics.operators import FMAS
 from numc.numerics.policy.presets import PRESETS
+from numc.numerics.units import UNITS
 from numc.support.errors import CompilerBug
 from rooms import ROOMS
 
@@ -46,7 +48,8 @@ def test_passes_of_fmac2(numc_run):
     [
         ("formats", "name", [*FORMATS, *GROUP_FORMATS]),
         ("fmas", "name", [*FMAS, *GROUP_FORMATS, *FMAC2]),
-        ("datapaths", "datapath", ["fp32", "exact", "fused(l=...,bits=...)", "amx_bf16", "avx512_bf16", "fmac2"]),
+        ("datapaths", "datapath", [admits.syntax(name) for name, admits in DATAPATHS.items()]),
+        ("units", "unit", list(UNITS)),
         ("machines", "machine", ["fast", "thesis", "vpgpu"]),
         ("presets", "preset", list(PRESETS)),
         ("stages", "stage", list(STAGES)),

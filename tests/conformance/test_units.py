@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from types import ModuleType
 from typing import Any
@@ -13,7 +14,10 @@ import pytest
 import arithmetic_vectorised as vectorised
 import numc
 from numc.numerics import reference
+from numc.numerics.grammar import parse_fma
 from numc.numerics.units import UNITS
+from numc.support.errors import NumcError
+from targets_here import HERE
 from tiers import by_default
 
 F32 = npt.NDArray[np.float32]
@@ -24,7 +28,7 @@ _16 = {"fp16": "f16", "bf16": "bf16", "tf32": "tf32"}
 
 
 def instruction(unit: str) -> Any:
-    """The model of a unit's instruction. Its emulation of chains of FMAs, which is compiled when imported, is left out."""
+    """The model of a unit's instruction, without its emulation of FMAs, which is compiled when imported."""
     sys.modules.setdefault("mmasim.arithmetic.fma", ModuleType("mmasim.arithmetic.fma"))
     nvidia, amd = pytest.importorskip("mmasim.nv_ptx"), pytest.importorskip("mmasim.amd")
     name, *operands = unit.removesuffix("_into_fp16").split("_")
@@ -121,7 +125,102 @@ def compared(unit: str, data: str, seed: int, size: int) -> int:
     return size * size * depth // max(fma.datapath["l"], 1)
 
 
-@pytest.mark.parametrize("unit", by_default(list(UNITS), list(UNITS)[::9]))
+@pytest.mark.parametrize("unit", by_default(list(UNITS), list(UNITS)[::14]))
 def test_the_model_of_the_units(unit: str) -> None:
     for seed, data in enumerate(DATA):
         assert compared(unit, data, seed, 16)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_million_steps(unit: str) -> None:
+    steps, seed = 0, 100
+    while steps < 1_000_000:
+        seed += 1
+        steps += compared(unit, DATA[seed % len(DATA)], seed, 144)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", HERE)
+@pytest.mark.parametrize(
+    "unit", [*list(UNITS)[::9], "hopper_e4m3", "cdna1_fp16", "cdna2_fp16", "cdna3_bf16", "cdna3_fp8"]
+)
+def test_units_on_every_target(unit: str, target: str) -> None:
+    """Awkward shapes, with more than one block of k, against kernels without cheap sequences."""
+    for seed, (data, shape) in enumerate(
+        zip(DATA, [(1, 40, 70), (7, 700, 17), (3, 0, 2), (70, 33, 4)] * 2, strict=False)
+    ):
+        a, b, c = operands(shape, data, seed)
+        want = reference.matmul(a, b, c, unit) if a.size < 2000 else numc.matmul(a, b, c, fma=unit, target="portable")
+        found = vectorised.first_mismatch(numc.matmul(a, b, c, fma=unit, target=target, threads=2), want)
+        assert found is None, f"{unit}, {data}, {shape}, {target}: {found}"
+
+
+OTHERS = [
+    "fma(a=bf16,acc=bf16,datapath=pairwise(l=3))",
+    "fma(a=fp32,acc=fp32,datapath=pairwise(l=16,flush=1))",
+    "fma(a=fp16,acc=e6m9:rtz,datapath=dot(l=5))",
+    "fma(a=fp32,acc=bf16:sr8,datapath=dot(l=7))",
+    "fma(a=e4m3,acc=fp16,datapath=staged(l=6,bits=9,sum=12),chunk=12)",
+    "fma(a=fp32,acc=fp32,datapath=staged(l=5,bits=20,sum=22,apart=1))",
+    "fma(a=bf16,acc=e8m9:rtz,datapath=staged(l=3,bits=30,sum=40,apart=1))",
+    "fma(a=bf16,acc=e8m5,datapath=fused(l=7,bits=12))",
+    "fma(a=e5m2,acc=e4m3fn,datapath=fused(l=9,bits=20,least=3))",
+    "fma(a=tf32,b=bf16,acc=fp32,datapath=fused(l=40,bits=25))",
+]
+
+
+@pytest.mark.parametrize(
+    "fma", [*by_default(OTHERS, OTHERS[::3]), "cdna1_bf16", "cdna2_bf16", "cdna3_xf32", "cdna3_fp8"]
+)
+def test_kernels_are_the_definition(fma: str) -> None:
+    """Also where the last block is short."""
+    for seed, data in enumerate(DATA):
+        a, b, c = operands((5, 37, 7), data, seed)
+        want = reference.matmul(a, b, c, fma, seed=seed)
+        found = vectorised.first_mismatch(numc.matmul(a, b, c, fma=fma, seed=seed), want)
+        assert found is None, f"{fma}, {data}: {found}"
+
+
+@pytest.mark.parametrize(
+    ("fma", "a", "b", "c", "want"),
+    [
+        # Three quarters of an ulp, of which each part by itself would be lost.
+        ("dot(l=3)", [1.0, 2**-25, 2**-25], [1.0, 1.0, 1.0], 2**-25, 1 + 2**-23),
+        ("dot(l=2)", [1.0, -1.0], [1.0, 1.0], -0.0, 0.0),
+        ("pairwise(l=4)", [1.0, 2**-24, 2**-24, 2**-24], [1.0] * 4, 0.0, 1 + 2**-23),
+        ("pairwise(l=2,flush=1)", [2**-127, 1.0], [1.0, 2**-126], 0.0, 2**-126),
+        ("staged(l=2,bits=4,sum=8)", [1.0, -(2**-5)], [1.0, 1.0], 0.0, 1.0),  # cut toward zero
+        ("staged(l=2,bits=4,sum=8)", [1.0, 0.0], [1.0, 1.0], -(2**-5), 1 - 2**-4),  # floored
+        ("staged(l=2,bits=4,sum=8,apart=1)", [1.0, -(2**-5)], [1.0, 1.0], 0.0, 1 - 2**-4),  # each sum is floored
+        ("staged(l=2,bits=4,sum=8,apart=1)", [1.0, 0.0], [1.0, 1.0], -(2**-6), 1.0),  # the accumulator is too small
+        ("staged(l=1,bits=4,sum=8)", [2.0**127], [2.0], 0.0, math.inf),
+    ],
+)
+def test_by_hand(fma: str, a: list[float], b: list[float], c: float, want: float) -> None:
+    text = f"fma(a=fp32,acc=fp32,datapath={fma})"
+    x, y, start = np.float32([a]), np.float32(b)[:, None], np.float32([[c]])
+    for found in (reference.matmul(x, y, start, text), numc.matmul(x, y, start, fma=text)):
+        assert found.item() == want
+        assert np.signbit(found.item()) == np.signbit(want)
+
+
+def test_names() -> None:
+    assert len(UNITS) == 98
+    for name, fma in UNITS.items():
+        assert parse_fma(name) is fma
+        assert str(fma) == name
+        written = f"fma(a={fma.a},b={fma.b},acc={fma.acc},datapath={fma.datapath})"
+        assert parse_fma(written) == fma
+    assert numc.units is UNITS
+    with pytest.raises(NumcError, match=r"unknown FMA operator 'hoper_bf16' \(did you mean 'hopper_bf16'"):
+        parse_fma("hoper_bf16")
+
+
+def test_bad_parameters() -> None:
+    with pytest.raises(NumcError, match="datapath 'dot': parameter l is missing"):
+        parse_fma("fma(a=bf16,acc=fp32,datapath=dot())")
+    with pytest.raises(NumcError, match="datapath 'staged': bits=31"):
+        parse_fma("fma(a=bf16,acc=fp32,datapath=staged(l=4,bits=31,sum=31))")
+    with pytest.raises(NumcError, match="datapath 'pairwise' takes formats of one part"):
+        parse_fma("fma(a=bf16x2,acc=fp32,datapath=pairwise(l=4))")

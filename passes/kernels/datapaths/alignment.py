@@ -43,9 +43,7 @@ def cut_sums(
     value: appends a product in binary64.
     """
     scales = [cut_scale(code, top, bits) for top in tops]
-    return products.fold(
-        starts, lambda n, total, a, b: code.binary("addf", total, cut(code, value(a, b), scales[n]))
-    )
+    return products.fold(starts, lambda n, total, a, b: code.binary("addf", total, cut(code, value(a, b), scales[n])))
 
 
 def cut_scale(code: Code, top: Value, bits: int) -> Value:

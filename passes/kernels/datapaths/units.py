@@ -14,7 +14,13 @@ from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.datapaths import cut_integers
 from numc.passes.kernels.datapaths.blocks import Products, in_blocks
 from numc.passes.kernels.datapaths.datapath import NOTHING, Accumulators, Drawn, Guard, Micro
-from numc.passes.kernels.datapaths.alignment import cut_sums, exact_product, exponent_of, largest_exponents, power_of_two
+from numc.passes.kernels.datapaths.alignment import (
+    cut_sums,
+    exact_product,
+    exponent_of,
+    largest_exponents,
+    power_of_two,
+)
 from numc.passes.kernels.datapaths.steps.chain import emit_add_to_odd, emit_to_odd
 from numc.passes.kernels.environment import subnormals_flushed
 from numc.passes.kernels.setting import Parts, Setting
@@ -213,21 +219,25 @@ def _scaled_floor(code: Code, x: Value, exponent: Value) -> Value:
     return code.unary("math.floor", code.binary("mulf", x, scale))
 
 
-def _second(
-    code: Code, fma: Fma, top: Value, total: Value, c: Value, drawn: Drawn, bits: int
-) -> Value:
+def _second(code: Code, fma: Fma, top: Value, total: Value, c: Value, drawn: Drawn, bits: int) -> Value:
     """The sum of products, in units of its last bit, and the accumulator: aligned, floored, added, floored, rounded."""
     acc, wide = fma.acc, fma.datapath["sum"]
     least = code.binary("maxsi", exponent_of(code, c, acc), code.int(acc.format.emin))
     highest = code.binary("maxsi", top, least)
-    total = _scaled_floor(code, total, code.binary("addi", code.binary("subi", top, highest), code.int(wide + 1 - bits)))
+    total = _scaled_floor(
+        code, total, code.binary("addi", code.binary("subi", top, highest), code.int(wide + 1 - bits))
+    )
     start = _scaled_floor(code, code.cast("extf", c, "f64"), code.binary("subi", code.int(bits), highest))
     if fma.datapath["apart"]:
         far = code.compare("slt", least, code.binary("subi", highest, code.int(bits + 1)))
         start = code.select(far, code.f64(0.0), start)
     x = code.binary("addf", total, code.binary("mulf", start, code.f64(2.0 ** (wide + 1 - bits))))
     # x counts 2^(highest - wide - 1)
-    exponent = code.cast("trunci", code.binary("shrui", code.cast("bitcast", code.unary("math.absf", x), "i64"), code.int(52, "i64")), "i32")
+    exponent = code.cast(
+        "trunci",
+        code.binary("shrui", code.cast("bitcast", code.unary("math.absf", x), "i64"), code.int(52, "i64")),
+        "i32",
+    )
     exponent = code.binary("addi", exponent, code.binary("subi", highest, code.int(F64.bias + wide + 1)))
     exponent = code.binary("minsi", code.binary("maxsi", exponent, code.int(acc.format.emin)), code.int(_ABOVE_ALL))
     x = _scaled_floor(code, x, code.binary("subi", code.binary("subi", highest, code.int(1)), exponent))
