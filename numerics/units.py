@@ -19,7 +19,7 @@ from numc.numerics.operators import FMAS, FP32, Fma
 _FP8 = ("e4m3", "e5m2")
 _F8F6F4 = (*_FP8, "e3m2", "e2m3", "e2m1")
 
-#: What the units call their formats, where numc calls them otherwise; those of 32 bits are cut as the operands are read.
+#: Formats by the names that the units give them, where numc has others. Those of 32 bits are cut as they are read.
 _FORMATS = {
     "tf32": Conversion(FORMATS["tf32"], "rtz"),
     "xf32": Conversion(FORMATS["tf32"], "rtz"),

@@ -191,7 +191,7 @@ _LISTS: dict[str, Callable[[], Rows]] = {
 @click.argument("what", type=click.Choice(list(_LISTS)))
 @click.option("--json", "want_json", is_flag=True, help="Print JSON.")
 def list_command(what: str, want_json: bool) -> None:
-    """List number formats, FMA operators, matrix units, datapaths, machines, presets, passes in pipeline order, stages or targets."""
+    """List formats, FMA operators, matrix units, datapaths, machines, presets, passes in order, stages or targets."""
     if what in ("passes", "stages"):
         check_torch_mlir()
     rows = _LISTS[what]()

@@ -193,7 +193,7 @@ _FMA = (
     "chunk=c, total=fp32)"
 )
 _CALLS = f"{_FMA}, mac(F), macs(F), fmac(F, chunk=c), fmacs(F)"
-_ALLOWED = "want fp32, exact, fused, amx_bf16, avx512_bf16, fmac2"
+_ALLOWED = "want fp32, exact, fused, dot, pairwise, staged, amx_bf16, avx512_bf16, fmac2"
 _FUSED, _F = "fmac(bf16,datapath=fused(least=-9", "fma(a=bf16,b=bf16,acc=bf16): "
 _CHUNK = "want a whole number from 1 to 2147483647"
 

@@ -86,7 +86,8 @@ def test_allowed_products(parts: tuple[int, int], allowed: tuple[int, ...]) -> N
         ((BF16X2, BF16, FP32, 1), "fma(a=bf16x2,b=bf16,acc=fp32): products=1, want 2 for 2 x 1 parts"),
         (
             (BF16, BF16, FP32, 1, Datapath("bytes")),
-            "fma(a=bf16,b=bf16,acc=fp32): datapath 'bytes', want fp32, exact, fused, amx_bf16, avx512_bf16, fmac2",
+            "fma(a=bf16,b=bf16,acc=fp32): datapath 'bytes', "
+            "want fp32, exact, fused, dot, pairwise, staged, amx_bf16, avx512_bf16, fmac2",
         ),
         (
             (BF16, BF16, BF16, 1, Datapath("amx_bf16")),

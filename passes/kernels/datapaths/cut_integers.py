@@ -133,7 +133,7 @@ def cut_sums(m: Micro, products: Products, scales: list[Value], starts: list[Val
 
 
 def _power(code: Code, x: Value, to: Conversion) -> Value:
-    """The powers of two in numbers of a format; zeros for zeros, and for subnormal numbers where no other is as small."""
+    """The powers of two in numbers of a format: 0 of a zero, and of a subnormal number of binary32."""
     power = code.binary("andi", _bits(code, x), code.int(F32.infinity))
     if to.format.emin > _EMIN:
         power = code.binary("maxsi", power, code.int(F32.power(to.format.emin)))

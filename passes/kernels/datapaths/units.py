@@ -1,4 +1,4 @@
-"""The datapaths ``dot``, ``pairwise`` and ``staged``: how AMD's matrix units add a block of products (arithmetic.md)."""
+"""The datapaths ``dot``, ``pairwise`` and ``staged``: how AMD's matrix units add a block of products."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from numc.numerics.formats import Conversion, Record
 from numc.numerics.operators import FP32, Fma
 from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.datapaths import cut_integers
-from numc.passes.kernels.datapaths.blocks import Products, in_blocks
-from numc.passes.kernels.datapaths.datapath import NOTHING, Accumulators, Drawn, Guard, Micro
 from numc.passes.kernels.datapaths.alignment import (
     cut_sums,
     exact_product,
@@ -21,6 +19,8 @@ from numc.passes.kernels.datapaths.alignment import (
     largest_exponents,
     power_of_two,
 )
+from numc.passes.kernels.datapaths.blocks import Products, in_blocks
+from numc.passes.kernels.datapaths.datapath import NOTHING, Accumulators, Drawn, Guard, Micro
 from numc.passes.kernels.datapaths.steps.chain import emit_add_to_odd, emit_to_odd
 from numc.passes.kernels.environment import subnormals_flushed
 from numc.passes.kernels.setting import Parts, Setting
@@ -76,7 +76,7 @@ def _sum_to_odd(code: Code, terms: Sequence[Value]) -> Value:
 
     An expansion grows by a term at a time (Shewchuk 1997): numbers without common bits, of ascending size, of which
     any may be zero. Two passes of TwoSum over it leave its sum, to less than an ulp, in the last one; then the largest
-    other one that is not zero has the sign of the rest. Infinities and NaN, of which an error is a NaN, are added apart.
+    other one that is not zero has the sign of the rest. Infinities and NaN, whose errors are NaN, are added apart.
     """
     expansion: list[Value] = []
     plain = terms[0]
