@@ -80,8 +80,9 @@ AMD: Mapping[str, Mapping[tuple[str, ...], Datapath]] = MappingProxyType({
 })  # fmt: skip
 
 
-def _conversion(name: str) -> Conversion:
-    return _FORMATS.get(name) or Conversion(FORMATS[name])
+def _unit(name: str, a: str, b: str, acc: Conversion, path: Datapath) -> Fma:
+    to_a, to_b = (_FORMATS.get(each) or Conversion(FORMATS[each]) for each in (a, b))
+    return Fma(name=name, a=to_a, b=to_b, acc=acc, products=1, datapath=path)
 
 
 def _nvidia(name: str, each: Nvidia) -> Iterator[Fma]:
@@ -94,14 +95,14 @@ def _nvidia(name: str, each: Nvidia) -> Iterator[Fma]:
             into["_into_fp16"] = (Conversion(FORMATS["fp16"]), each.zero_into_fp16)
         for suffix, (acc, zero) in into.items():
             path = Datapath("fused", (("l", each.width // _BYTES.get(a, 1)), ("bits", bits), ("least", zero)))
-            yield Fma(f"{name}_{_pair(a, b)}{suffix}", _conversion(a), _conversion(b), acc, 1, path)
+            yield _unit(f"{name}_{_pair(a, b)}{suffix}", a, b, acc, path)
 
 
 def _amd(name: str, datapaths: Mapping[tuple[str, ...], Datapath]) -> Iterator[Fma]:
     for operands, path in datapaths.items():
         pairs = product(operands, repeat=2) if operands[0] == "fp8" else zip(operands, operands, strict=True)
         for a, b in pairs:
-            yield Fma(f"{name}_{_pair(a, b)}", _conversion(a), _conversion(b), FP32, 1, path)
+            yield _unit(f"{name}_{_pair(a, b)}", a, b, FP32, path)
 
 
 def _pair(a: str, b: str) -> str:

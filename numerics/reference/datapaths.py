@@ -13,9 +13,9 @@ from numc.numerics.exact.multiples import to_multiple
 from numc.numerics.exact.value import ONE, POINT, PRODUCT_POINT, Value, exact_fma, exact_sum
 from numc.numerics.formats.rounding import Rounder, rounder
 from numc.numerics.operators import FP32, Fma
+from numc.numerics.reference.amd_units import dot_block, pairwise_block, staged_block
 from numc.numerics.reference.fused import fused_block
 from numc.numerics.reference.random import PRODUCT, accumulator_draws
-from numc.numerics.reference.units import dot_block, pairwise_block, staged_block
 
 Parts = tuple[Value, ...]
 Step = Callable[[Parts, Parts, Value, int, int], Value]

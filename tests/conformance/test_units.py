@@ -125,7 +125,7 @@ def compared(unit: str, data: str, seed: int, size: int) -> int:
     return size * size * depth // max(fma.datapath["l"], 1)
 
 
-@pytest.mark.parametrize("unit", by_default(list(UNITS), list(UNITS)[::14]))
+@pytest.mark.parametrize("unit", by_default(list(UNITS), ["volta_fp16_into_fp16", *list(UNITS)[::14]]))
 def test_the_model_of_the_units(unit: str) -> None:
     for seed, data in enumerate(DATA):
         assert compared(unit, data, seed, 16)

@@ -8,16 +8,16 @@ from types import MappingProxyType
 
 from numc.numerics.operators import Fma
 from numc.passes.kernels.builder import Code
+from numc.passes.kernels.datapaths.blocks.amd import DOT, PAIRWISE, STAGED
+from numc.passes.kernels.datapaths.blocks.fused import FUSED
 from numc.passes.kernels.datapaths.chunked import chunked
 from numc.passes.kernels.datapaths.counting import counting
 from numc.passes.kernels.datapaths.datapath import NOTHING, Datapath, Drawn
-from numc.passes.kernels.datapaths.fused import FUSED
 from numc.passes.kernels.datapaths.group_sums import GROUPS
 from numc.passes.kernels.datapaths.hardware import AMX_BF16, AVX512_BF16
 from numc.passes.kernels.datapaths.integers import INTEGERS
 from numc.passes.kernels.datapaths.steps import flushing, guarded, overflowing
 from numc.passes.kernels.datapaths.stochastic import stochastic
-from numc.passes.kernels.datapaths.units import DOT, PAIRWISE, STAGED
 from numc.passes.kernels.setting import Parts
 from numc.passes.kernels.ssa import Value
 

@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from numc.numerics.formats import Conversion, Record
 from numc.numerics.operators import FP32, Fma
 from numc.passes.kernels.builder import Code, Function
-from numc.passes.kernels.datapaths import cut_integers
-from numc.passes.kernels.datapaths.alignment import (
+from numc.passes.kernels.datapaths.blocks import cut_integers
+from numc.passes.kernels.datapaths.blocks.alignment import (
+    cut_scale,
     cut_sums,
     exact_product,
     exponent_of,
     largest_exponents,
     power_of_two,
 )
-from numc.passes.kernels.datapaths.blocks import Products, in_blocks
+from numc.passes.kernels.datapaths.blocks.products import Products, in_blocks
 from numc.passes.kernels.datapaths.datapath import NOTHING, Accumulators, Drawn, Guard, Micro
 from numc.passes.kernels.datapaths.steps.chain import emit_add_to_odd, emit_to_odd
 from numc.passes.kernels.environment import subnormals_flushed
@@ -34,18 +34,18 @@ _ABOVE_ALL = 200  # an exponent that no finite sum has
 
 def dot(code: Code, fma: Fma, products: Products, sums: Accumulators, drawn: Sequence[Drawn]) -> Accumulators:
     """Append the exact sums of a block of products and of accumulators, each rounded once."""
-    found = []
+    results = []
     every = products.all(partial(exact_product, code))
     for terms, c, each in zip(every, sums, drawn, strict=True):
         total = code.binary("addf", _sum_to_odd(code, [*terms, code.cast("extf", c, "f64")]), code.f64(0.0))
         if fma.acc != FP32:
             total = emit_round(code, total, fma.acc, F64, each.acc)
-        found.append(code.cast("truncf", total, "f32"))
-    return found
+        results.append(code.cast("truncf", total, "f32"))
+    return results
 
 
 def exact_dot(m: Micro, products: Products, sums: Accumulators) -> Accumulators:
-    """The same where binary64 has the sums of products."""
+    """Append these sums where binary64 has those of the products."""
     code, fma = m.code, m.setting.fma
 
     def more(n: int, total: Value, a: Parts, b: Parts) -> Value:
@@ -53,13 +53,13 @@ def exact_dot(m: Micro, products: Products, sums: Accumulators) -> Accumulators:
         return code.fma(x, y, total)
 
     # From +0 on: a sum that is zero has no sign.
-    found = []
+    results = []
     for total, c in zip(products.fold([code.f64(0.0)] * len(sums), more), sums, strict=True):
         both = emit_add_to_odd(code, total, code.cast("extf", c, "f64"))
         if fma.acc != FP32:
             both = emit_round(code, both, fma.acc, F64)
-        found.append(code.cast("truncf", both, "f32"))
-    return found
+        results.append(code.cast("truncf", both, "f32"))
+    return results
 
 
 def dot_limits(s: Setting) -> Guard | None:
@@ -119,15 +119,15 @@ def tree(code: Code, fma: Fma, products: Products, sums: Accumulators, drawn: Se
         x, y = (flushed(parts[0], to) for parts, to in zip((a, b), fma.singles, strict=True))
         return flushed(code.binary("mulf", x, y))
 
-    found = []
+    results = []
     for terms, c, each in zip(products.all(product), sums, drawn, strict=True):
         while len(terms) > 1:
             twos = [terms[n : n + 2] for n in range(0, len(terms), 2)]
             terms = [flushed(code.binary("addf", *two)) if len(two) == 2 else two[0] for two in twos]
         if flushes:  # the accumulator loses the sign of a zero
             c = code.binary("addf", flushed(c, fma.acc), code.f32(0.0))
-        found.append(emit_round(code, flushed(code.binary("addf", c, terms[0])), fma.acc, noise=each.acc))
-    return found
+        results.append(emit_round(code, flushed(code.binary("addf", c, terms[0])), fma.acc, noise=each.acc))
+    return results
 
 
 def _in_mode(fma: Fma) -> bool:
@@ -139,7 +139,7 @@ def _in_mode(fma: Fma) -> bool:
     return fma.datapath["flush"] == 1 and fma.acc == FP32 and sum(to.format.precision for to in fma.singles) < 24
 
 
-def _around(f: Function, s: Setting) -> AbstractContextManager[Any]:
+def _around(f: Function, s: Setting) -> AbstractContextManager[None]:
     return subnormals_flushed(f) if _in_mode(s.fma) else nullcontext()
 
 
@@ -153,13 +153,14 @@ def staged(code: Code, fma: Fma, products: Products, sums: Accumulators, drawn: 
 
     def stage(share: Products) -> _Stage:
         tops = largest_exponents(code, fma, share, [code.int(_BELOW_ALL)] * len(sums))
-        return tops, cut_sums(code, share, tops, fma.datapath["bits"], [code.f64(0.0)] * len(sums), value)
+        scales = [cut_scale(code, top, fma.datapath["bits"]) for top in tops]
+        return tops, cut_sums(code, share, scales, [code.f64(0.0)] * len(sums), value)
 
     return _second_stage(code, fma, [stage(share) for share in _shares(fma, products)], sums, drawn)
 
 
 def staged_integers(m: Micro, products: Products, sums: Accumulators) -> Accumulators:
-    """The same with products in binary32, cut to 32-bit integers (cut_integers.py)."""
+    """Append these sums with products in binary32, cut to 32-bit integers (cut_integers.py)."""
     code, fma = m.code, m.setting.fma
 
     def stage(share: Products) -> _Stage:
@@ -201,10 +202,8 @@ def _second_stage(
             tops[n] = code.binary("maxsi", x, y)
             floors = [_floored(code, *each, tops[n]) for each in ((totals[n], x), (others[1][n], y))]
             totals[n] = code.binary("addf", *floors)
-    bits = fma.datapath["bits"]
     return [
-        _second(code, fma, top, total, c, each, bits)
-        for top, total, c, each in zip(tops, totals, sums, drawn, strict=True)
+        _second(code, fma, (top, total), c, each) for top, total, c, each in zip(tops, totals, sums, drawn, strict=True)
     ]
 
 
@@ -219,9 +218,9 @@ def _scaled_floor(code: Code, x: Value, exponent: Value) -> Value:
     return code.unary("math.floor", code.binary("mulf", x, scale))
 
 
-def _second(code: Code, fma: Fma, top: Value, total: Value, c: Value, drawn: Drawn, bits: int) -> Value:
-    """The sum of products, in units of its last bit, and the accumulator: aligned, floored, added, floored, rounded."""
-    acc, wide = fma.acc, fma.datapath["sum"]
+def _second(code: Code, fma: Fma, products: tuple[Value, Value], c: Value, drawn: Drawn) -> Value:
+    """The sum of products and the accumulator: aligned, floored, added, floored, rounded."""
+    (top, total), acc, bits, wide = products, fma.acc, fma.datapath["bits"], fma.datapath["sum"]
     least = code.binary("maxsi", exponent_of(code, c, acc), code.int(acc.format.emin))
     highest = code.binary("maxsi", top, least)
     total = _scaled_floor(

@@ -12,12 +12,11 @@ from __future__ import annotations
 import math
 from contextlib import AbstractContextManager, nullcontext
 from functools import reduce
-from typing import Any
 
 from numc.numerics.formats import Conversion, Record
 from numc.numerics.operators import FP32, Fma
 from numc.passes.kernels.builder import Code, Function
-from numc.passes.kernels.datapaths.blocks import Products
+from numc.passes.kernels.datapaths.blocks.products import Products
 from numc.passes.kernels.datapaths.datapath import Accumulators, Guard, Micro
 from numc.passes.kernels.datapaths.steps.chain import emit_to_odd
 from numc.passes.kernels.environment import toward_zero
@@ -36,7 +35,7 @@ def limits(s: Setting) -> Guard | None:
     return cut_guard(s.fma) if _serves(s.fma) else None
 
 
-def around(f: Function, s: Setting) -> AbstractContextManager[Any]:
+def around(f: Function, s: Setting) -> AbstractContextManager[None]:
     """The rounding mode of the processor."""
     return toward_zero(f) if s.fma.acc.rounding == "rtz" and _serves(s.fma) else nullcontext()
 
@@ -66,7 +65,7 @@ def _serves(fma: Fma) -> bool:
 
 
 def _term(fma: Fma) -> int:
-    """What no product exceeds, in units of the last bit that is kept."""
+    """A bound of products, in units of the last bit that is kept."""
     a, b = (2 - 2.0 ** (1 - to.format.precision) for to in fma.singles)
     return math.ceil(math.ldexp(a * b, fma.datapath["bits"]))
 
@@ -91,7 +90,7 @@ def block(m: Micro, products: Products, sums: Accumulators) -> Accumulators:
     else:
         runs = products.in_runs(_MOST // _term(fma))
         parts = [starts, *(cut_sums(m, run, scales, [zero] * len(sums)) for run in runs)]
-    found = []
+    results = []
     for n, c in enumerate(sums):
         total = _total(code, [part[n] for part in parts], fma.acc)
         quantum = code.binary("mulf", code.cast("bitcast", tops[n], "f32"), code.f32(2.0**-bits))
@@ -100,8 +99,8 @@ def block(m: Micro, products: Products, sums: Accumulators) -> Accumulators:
             result = code.binary("addf", emit_round(code, result, fma.acc), code.f32(0.0))
         # Without a product that is not zero: the accumulator, and +0 for -0.
         alone = code.compare("eq", highest[n], zero)
-        found.append(code.select(alone, code.binary("addf", c, code.f32(0.0)), result))
-    return found
+        results.append(code.select(alone, code.binary("addf", c, code.f32(0.0)), result))
+    return results
 
 
 def highest_powers(m: Micro, products: Products, count: int) -> list[Value]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from numc.numerics.formats import Conversion
 from numc.numerics.operators import Fma
 from numc.passes.kernels.builder import Code
-from numc.passes.kernels.datapaths.blocks import Products
+from numc.passes.kernels.datapaths.blocks.products import Products
 from numc.passes.kernels.setting import Parts
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.carrier import F32, F64
@@ -33,16 +33,14 @@ def largest_exponents(code: Code, fma: Fma, products: Products, starts: Sequence
 def cut_sums(
     code: Code,
     products: Products,
-    tops: Sequence[Value],
-    bits: int,
+    scales: Sequence[Value],
     starts: Sequence[Value],
     value: Callable[[Parts, Parts], Value],
 ) -> list[Value]:
-    """Append the sums of products, each cut to `bits` below an exponent, in units of the last of these, from `starts`.
+    """Append the sums of products that are cut to integers, from `starts`.
 
-    value: appends a product in binary64.
+    scales: what takes the last bit that is kept to 1. value: appends a product in binary64.
     """
-    scales = [cut_scale(code, top, bits) for top in tops]
     return products.fold(starts, lambda n, total, a, b: code.binary("addf", total, cut(code, value(a, b), scales[n])))
 
 

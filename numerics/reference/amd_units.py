@@ -104,5 +104,5 @@ def _floor(x: int, quantum: int) -> int:
 
 
 def _cut(x: int, quantum: int) -> int:
-    """The same toward zero."""
+    """`x` cut toward zero to such a multiple."""
     return -_floor(-x, quantum) if x < 0 else _floor(x, quantum)

@@ -14,8 +14,8 @@ from functools import partial
 from numc.numerics.formats import Conversion
 from numc.numerics.operators import FP32, Fma
 from numc.passes.kernels.builder import Code
-from numc.passes.kernels.datapaths import cut_integers
-from numc.passes.kernels.datapaths.alignment import (
+from numc.passes.kernels.datapaths.blocks import cut_integers
+from numc.passes.kernels.datapaths.blocks.alignment import (
     cut,
     cut_scale,
     cut_sums,
@@ -24,7 +24,7 @@ from numc.passes.kernels.datapaths.alignment import (
     largest_exponents,
     power_of_two,
 )
-from numc.passes.kernels.datapaths.blocks import Products, in_blocks
+from numc.passes.kernels.datapaths.blocks.products import Products, in_blocks
 from numc.passes.kernels.datapaths.datapath import Accumulators, Drawn
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.carrier import F64
@@ -36,17 +36,18 @@ def block(code: Code, fma: Fma, products: Products, sums: Accumulators, drawn: S
     bits, least = fma.datapath["bits"], code.int(fma.datapath["least"])
     tops = [code.binary("maxsi", exponent_of(code, c, fma.acc), least) for c in sums]
     tops = largest_exponents(code, fma, products, tops)
+    scales = [cut_scale(code, top, bits) for top in tops]
     # From +0 on: a sum that is zero has no sign.
     starts = [
-        code.binary("addf", code.f64(0.0), cut(code, code.cast("extf", c, "f64"), cut_scale(code, top, bits)))
-        for c, top in zip(sums, tops, strict=True)
+        code.binary("addf", code.f64(0.0), cut(code, code.cast("extf", c, "f64"), scale))
+        for c, scale in zip(sums, scales, strict=True)
     ]
-    totals = cut_sums(code, products, tops, bits, starts, partial(exact_product, code))
-    found = []
+    totals = cut_sums(code, products, scales, starts, partial(exact_product, code))
+    results = []
     for top, total, each in zip(tops, totals, drawn, strict=True):
         quantum = power_of_two(code, code.binary("subi", top, code.int(bits)))
-        found.append(_rounded(code, code.binary("mulf", total, quantum), fma.acc, each))
-    return found
+        results.append(_rounded(code, code.binary("mulf", total, quantum), fma.acc, each))
+    return results
 
 
 def _rounded(code: Code, x: Value, to: Conversion, drawn: Drawn) -> Value:

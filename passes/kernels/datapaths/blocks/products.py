@@ -57,11 +57,11 @@ class Products:
         assert self.m is not None
         assert self.first is not None
         assert self.end is not None
-        f, found = self.m.f, []
+        f, runs = self.m.f, []
         for begin in range(0, self.length, most):
             first = f.i64("addi", self.first, begin)
-            found.append(replace(self, first=first, end=f.i64("minsi", f.i64("addi", first, most), self.end)))
-        return found
+            runs.append(replace(self, first=first, end=f.i64("minsi", f.i64("addi", first, most), self.end)))
+        return runs
 
     def all(self, product: Callable[[Parts, Parts], Value]) -> list[list[Value]]:
         """Append all products of a block, [accumulator][product]; those that a short one lacks are of +0 and +0."""
@@ -82,7 +82,7 @@ class Products:
 Block = Callable[[Code, Fma, Products, Accumulators, Sequence[Drawn]], Accumulators]
 
 
-#: The same within a micro-kernel whose guard holds.
+#: What takes its place within a micro-kernel whose guard holds.
 CheapBlock = Callable[[Micro, Products, Accumulators], Accumulators]
 
 

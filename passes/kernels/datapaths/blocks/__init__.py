@@ -1,0 +1,1 @@
+"""Reductions that take products in blocks, as the matrix units of accelerators do."""
