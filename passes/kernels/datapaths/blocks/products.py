@@ -68,14 +68,14 @@ class Products:
         m, end = self.m, self.end
         if m is None or self.first is None or end is None:
             return [[product(*self.pair)]]
-        f, code, found = m.f, m.code, []
+        f, code, steps = m.f, m.code, []
         for n in range(self.length):
             k = f.i64("addi", self.first, n)
             there = f.compare("slt", k, end)
             pairs = _pairs(m, f.select(there, k, self.first))
             zero = code.f32(0.0)
-            found.append([product(*([code.select(there, x, zero) for x in parts] for parts in pair)) for pair in pairs])
-        return [list(products) for products in zip(*found, strict=True)]
+            steps.append([product(*([code.select(there, x, zero) for x in parts] for parts in pair)) for pair in pairs])
+        return [list(products) for products in zip(*steps, strict=True)]
 
 
 #: Appends what a block makes of accumulators, given what their roundings draw.
