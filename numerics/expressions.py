@@ -167,7 +167,7 @@ def _group_format(node: Token | Tree[Token]) -> tuple[GroupFormat, Open | None] 
     """The grouped format a node writes, and its open widths; None where it writes something else."""
     if isinstance(node, Tree):
         name, *arguments = node.children
-        given = [_text(argument) for argument in arguments]
+        given = [_written(argument) for argument in arguments]
         if not any(map(_RANGE.fullmatch, given)):
             found = _read_group(str(name), given)
             return None if found is None else (found, None)
@@ -259,7 +259,17 @@ def _written(argument: Token | Tree[Token]) -> str:
     """A size in parentheses, with the name that it may have."""
     assert isinstance(argument, Tree)
     *name, value = argument.children
-    return "".join(f"{key}=" for key in name) + _text(value)
+    return "".join(f"{key}=" for key in name) + _source(value)
+
+
+def _source(node: Token | Tree[Token]) -> str:
+    """The text that a value was read from."""
+    if not isinstance(node, Tree):
+        return str(node)
+    if node.data == "call":
+        name, *arguments = node.children
+        return f"{name}({','.join(map(_written, arguments))})"
+    return ":".join(map(_source, node.children))
 
 
 def _size(digits: str, name: str) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
-from numc.numerics.exact.value import Value
+from numc.numerics.exact.value import ONE, Value
 from numc.numerics.formats import Noise, Open, check_rounding, noise_of
 from numc.support.errors import NumcError
 
@@ -30,18 +30,24 @@ class GroupFormat(ABC):
 
     Each kind is a frozen dataclass in `kinds/`. What a kind does not say is as most kinds have it.
 
-    datapaths: those that multiply its elements. shares_tensor: conversions depend on the largest magnitude of the
-    tensor. finite_only: that is the largest finite one; otherwise an infinity or a NaN makes it NaN. sums_exactly:
-    the dot product of two groups is exact before it is rounded to binary32; otherwise every step of it is rounded to 24
-    bits. sums_integers: contractions multiply and add integers, and apply the scales of the tensors at their end; this
-    is so for a format whose scale is that of the tensor, and for no other.
+    datapaths: those that multiply its elements. finite_only: a conversion that depends on the largest magnitude of the
+    tensor takes the largest finite one; otherwise an infinity or a NaN makes it NaN. sums_exactly: the dot product of
+    two groups is exact before it is rounded to binary32; otherwise every step of it is rounded to 24 bits.
+    sums_integers: contractions multiply and add integers, and apply the scales of the tensors at their end; this is so
+    for a format whose scale is that of the tensor, and for no other. sums_elements: they multiply and add elements
+    without scales, and multiply the sum of a group by its scales.
     """
 
     datapaths: ClassVar[tuple[str, ...]] = ("fp32",)
-    shares_tensor: ClassVar[bool] = False
     finite_only: ClassVar[bool] = False
     sums_exactly: ClassVar[bool] = True
     sums_integers: ClassVar[bool] = False
+    sums_elements: ClassVar[bool] = False
+
+    @property
+    def shares_tensor(self) -> bool:
+        """Whether conversions depend on the largest magnitude of the tensor."""
+        return False
 
     # Sizes.
 
@@ -132,6 +138,10 @@ class GroupFormat(ABC):
         """What a contraction multiplies: the values, or integers where it sums integers."""
         return self.convert(group, to, shared)
 
+    def parted(self, group: Sequence[Noisy], to: GroupConversion, shared: Value) -> tuple[list[Value], Value]:
+        """The elements of a group, and what they are multiplied by where contractions sum elements."""
+        return self.operands(group, to, shared), ONE
+
     # The same on arrays, in binary64.
 
     def shared_by(self, largest: float) -> float:
@@ -145,7 +155,12 @@ class GroupFormat(ABC):
         to_integer: rounds to integers as the conversion does.
         """
 
-    def values_of(self, elements: F64Array, scales: F64Array) -> F32Array:
+    def factors(self, scales: F64Array, shared: float) -> F32Array:
+        """Return what the elements of groups of these scales are multiplied by, where contractions sum elements."""
+        factors: F32Array = scales.astype("float32")
+        return factors
+
+    def values_of(self, elements: F64Array, scales: F64Array, shared: float) -> F32Array:
         """Return elements (n, size) times the scales (n, 1) of their groups, which is exact."""
         values: F32Array = (elements * scales).astype("float32")
         return values

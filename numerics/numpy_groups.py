@@ -16,9 +16,8 @@ from numc.numerics.groups import GroupConversion, GroupFormat
 from numc.numerics.numpy_rounding import (
     F32Array,
     F64Array,
+    ToInteger,
     largest_magnitudes,
-    to_integer,
-    to_noisy_integer,
 )
 from numc.support.errors import NumcError, shortened
 
@@ -125,7 +124,8 @@ class Operand:
     """The rows (rows, K) of an operand of a contraction, converted in groups along K; integers where those are summed.
 
     units, largest: for each group (rows, groups), a power of two that its values are multiples of, and its largest
-    magnitude before. Both are NaN, or the latter an infinity, for a group of NaN. There are none of integers.
+    magnitude before. Both are NaN, or the latter an infinity, for a group of NaN. There are none of integers. Where
+    values are elements that are summed, units are what they are multiplied by.
     """
 
     values: F32Array
@@ -157,8 +157,12 @@ def convert_operand(
         made, unit = np.empty_like(groups), np.empty(len(groups), np.float32)
         for block in blocks(groups):
             elements, scales = quantize(groups[block], to, tensor)
-            made[block] = elements if sums and fmt.sums_integers else to_values(elements, scales, fmt)
-            unit[block] = np.maximum(scales[:, 0] * 2.0**fmt.unit_exponent, _LEAST)
+            alone = sums and (fmt.sums_integers or fmt.sums_elements)
+            made[block] = elements if alone else to_values(elements, scales, tensor, fmt)
+            if fmt.sums_elements:
+                unit[block] = fmt.factors(scales, tensor)[:, 0]
+            else:
+                unit[block] = np.maximum(scales[:, 0] * 2.0**fmt.unit_exponent, _LEAST)
         out[...] = made.reshape(out.shape)
         units.append(unit.reshape(values.shape[:2]))
         most.append(largest_magnitudes(groups).astype(np.float32).reshape(values.shape[:2]))
@@ -192,7 +196,7 @@ def _convert(
     results = np.empty_like(groups)
     for block in blocks(groups):
         elements, scales = quantize(groups[block], to, tensor, None if drawn is None else drawn[block])
-        results[block] = to_values(elements, scales, to.format)
+        results[block] = to_values(elements, scales, tensor, to.format)
     out[...] = results.reshape(out.shape)
 
 
@@ -215,13 +219,10 @@ def quantize(
 
     noise: as `values`, what a stochastic rounding draws. tensor: what `shared` returns.
     """
-    if to.noise is None:
-        return to.format.quantize(values, tensor, to_integer(to.rounding))
-    assert noise is not None
-    return to.format.quantize(values, tensor, to_noisy_integer(to.noise, noise))
+    return to.format.quantize(values, tensor, ToInteger(to.rounding, to.noise, noise))
 
 
 @np.errstate(all="ignore")  # codes that someone else wrote may mean more than binary32 holds
-def to_values(elements: F64Array, scales: F64Array, fmt: GroupFormat) -> F32Array:
+def to_values(elements: F64Array, scales: F64Array, tensor: float, fmt: GroupFormat) -> F32Array:
     """Return elements (n, size) times the scales (n, 1) of their groups: exact, or rounded to binary32 once."""
-    return fmt.values_of(elements, scales)
+    return fmt.values_of(elements, scales, tensor)

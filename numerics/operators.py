@@ -117,7 +117,8 @@ class Fma:
     def _check_groups(self, what: str, a: GroupConversion, b: GroupConversion) -> None:
         if type(a.format) is not type(b.format):
             *names, last = (kind.name for kind in KINDS)
-            raise NumcError(f"{what}: {', '.join(names)} and {last} do not mix: give a and b formats of one kind")
+            kinds = f"{', '.join(names)} and {last} do not mix, nor do scales e8m0fnu and others"
+            raise NumcError(f"{what}: {kinds}: give a and b formats of one kind")
         if a.format.group != b.format.group:
             raise NumcError(
                 f"{what}: groups of {a.format.group} and {b.format.group} values, give a and b groups of one size"

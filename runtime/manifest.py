@@ -20,6 +20,7 @@ _LAYOUT = {
     "dot": range(0, 5, 2),
     "group": range(4097),
     "channel": bool,
+    "scales": bool,
     "code": str,
     "dense": bool,
     "alone": {"", "bf16", "integers", "unsigned"},

@@ -115,7 +115,7 @@ def unpack(packed: Packed) -> F32Array:
         part = bits[:, start : start + count * width].reshape(where.rows * count, width)
         values = np.empty((len(part), size), np.float32)
         for block in blocks(values):
-            values[block] = to_values(*fmt.from_bits(part[block], size, packed.shared), fmt)
+            values[block] = to_values(*fmt.from_bits(part[block], size, packed.shared), packed.shared, fmt)
         out[...] = values.reshape(out.shape)
         start += count * width
     return where.tensor_of(result)

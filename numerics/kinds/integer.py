@@ -137,7 +137,7 @@ class Int(GroupFormat):
         elements = arrays.rounded(quotients.astype(np.float64), to_integer, self.largest) + 0.0
         return elements, np.full((len(values), 1), shared)
 
-    def values_of(self, elements: F64Array, scales: F64Array) -> F32Array:
+    def values_of(self, elements: F64Array, scales: F64Array, shared: float) -> F32Array:
         """Products rounded to binary32; the largest ones may not leave its range by that."""
         import numpy as np
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from numc.numerics.exact.value import POINT, Value
-from numc.numerics.formats import KINDS, Record, floor_log2
+from numc.numerics.formats import KINDS, Fixed, Format, Record, floor_log2
 from numc.numerics.formats.kind import Kind
 from numc.numerics.groups import GroupConversion, GroupFormat, Noisy
 from numc.numerics.kinds.exact_groups import (
@@ -21,6 +22,8 @@ from numc.numerics.kinds.exact_groups import (
     times_power,
     units,
 )
+from numc.numerics.kinds.scaled_groups import E8M0, ELEMENTS, NVFP4, SCALES, Scaled
+from numc.numerics.kinds.scaled_groups import RULES as ALL_RULES
 from numc.support.arguments import whole_number
 from numc.support.errors import NumcError, quoted
 
@@ -32,8 +35,9 @@ SCALE_BITS = 8  # E8M0: 2^(code - 127), all ones is NaN
 SCALE_BIAS = 127
 _NAN = (1 << SCALE_BITS) - 1
 OCP_GROUP = 32
-RULES = ("floor", "ceil")
+RULES = ("floor", "ceil", "nearest")
 MOST_BITS, MOST_EXPONENT_BITS = 8, 5  # of an element
+_INTEGER = re.compile("int([2-8])")
 
 
 @dataclass(frozen=True)
@@ -42,8 +46,9 @@ class Mx(GroupFormat):
 
     exponent_bits: of an element; 0 is a two's complement integer of 2^-significand_bits (INT8).
     largest: the largest finite element, which says how many of the highest codes are no numbers. rule: "floor" scales
-    by the exponent of the largest magnitude, "ceil" so that this magnitude is not beyond the largest element. element:
-    the text of the element, for other blocks and rules. Raises NumcError for blocks of no values and for other rules.
+    by the exponent of the largest magnitude, "nearest" by that of the largest magnitude rounded to the bits of an
+    element, "ceil" so that this magnitude is not beyond the largest element. element: the text of the element, for
+    other blocks and rules. Raises NumcError for blocks of no values and for other rules.
     """
 
     sums_exactly: ClassVar[bool] = False
@@ -59,7 +64,7 @@ class Mx(GroupFormat):
         if self.group < 1:
             raise NumcError(f"format '{self.name}': groups of {self.group} values, want 1 or more")
         if self.rule not in RULES:
-            raise NumcError(f"format '{self.name}': rule {quoted(self.rule)}, want {' or '.join(RULES)}")
+            raise NumcError(f"format '{self.name}': rule {quoted(self.rule)}, want {', '.join(RULES)} or amax")
 
     @property
     def name(self) -> str:
@@ -123,7 +128,10 @@ class Mx(GroupFormat):
             return [math.nan] * len(values)
         own = exponent(values)
         scale = (self.emax if own is None else own) - self.emax  # zeros: any scale will do
-        if self.rule == "ceil" and max(map(magnitude, values)) > self.largest * Fraction(2) ** (scale + POINT):
+        most = max(map(magnitude, values))
+        if self.rule == "nearest" and own is not None and most >= (2 - 2.0**-self.precision) * 2 ** (own + POINT):
+            scale += 1
+        if self.rule == "ceil" and most > self.largest * Fraction(2) ** (scale + POINT):
             scale += 1
         scale = max(scale, -SCALE_BIAS)
         return [self._element(value, to, scale, noise) for value, noise in group]
@@ -145,7 +153,10 @@ class Mx(GroupFormat):
 
         largest = arrays.largest_magnitudes(values)
         is_nan = ~np.isfinite(largest)
-        scale = np.maximum(arrays.exponents(largest), -2 * SCALE_BIAS) - self.emax
+        exponent = np.maximum(arrays.exponents(largest), -2 * SCALE_BIAS)
+        if self.rule == "nearest":
+            exponent += largest >= (2 - 2.0**-self.precision) * arrays.power(exponent)
+        scale = exponent - self.emax
         if self.rule == "ceil":
             scale += largest > float(self.largest) * arrays.power(scale)
         scale = np.maximum(scale, -SCALE_BIAS)
@@ -219,33 +230,60 @@ OCP: Mapping[str, Mx] = {
     "mxfp4_e2m1": Mx(2, 1, Fraction(6)),
     "mxint8": Mx(0, 6, Fraction(127, 64)),
 }
-_SYNTAX = "mx(element,g), or mx(element,g,ceil)"
+_SYNTAX = "mx(element,g,rule=floor,scale=e8m0fnu)"
 
 
-def _read(name: str, sizes: Sequence[str] | None) -> Mx | None:
+def _read(name: str, sizes: Sequence[str] | None) -> Mx | Scaled | None:
     if name != "mx" or sizes is None:
         return None
-    if len(sizes) not in (2, 3) or not sizes[1].isdecimal():
-        raise NumcError(f"format 'mx(...)': want {_SYNTAX}: a format such as e2m1fn, the size of a group, a rule")
-    fmt = next((fmt for kind in KINDS if (fmt := kind.formats.get(sizes[0]) or kind.read(sizes[0], None))), None)
-    if not isinstance(fmt, Record) or not _is_element(fmt):
+    places, options = [], {}
+    for size in sizes:
+        key, _, value = size.partition("=")
+        if value and key.isidentifier():
+            options[key] = value
+        else:
+            places.append(size)
+    if len(places) == 3:  # mx(element,g,ceil)
+        options.setdefault("rule", places.pop())
+    if len(places) != 2 or not places[1].isdecimal() or not set(options) <= {"scale", "rule", "tensor"}:
         raise NumcError(
-            f"format 'mx(...)': element {quoted(sizes[0])}, want eXmY or eXmYfn of up to {MOST_BITS} bits, "
-            "2 to 5 of them exponent, 1 or more significand"
+            f"format 'mx(...)': want {_SYNTAX}: a format such as e2m1fn, the size of a group, a rule "
+            f"({', '.join(ALL_RULES)}), the format of scales, and tensor=fp32 for a scale of the tensor, too"
         )
-    group = whole_number(sizes[1], "format 'mx(...)'")
-    rule = sizes[2] if len(sizes) > 2 else "floor"
-    return Mx(fmt.exponent_bits, fmt.significand_bits, fmt.max_finite, group, rule, fmt.name)
+    element, group = _single(places[0], "element", ELEMENTS), whole_number(places[1], "format 'mx(...)'")
+    scale = _single(options.get("scale", "e8m0fnu"), "scale", SCALES)
+    if (tensor := options.get("tensor", "fp32")) != "fp32":
+        raise NumcError(
+            f"format 'mx(...)': tensor={quoted(tensor)}, the scale of a tensor is in fp32: want tensor=fp32"
+        )
+    rule = options.get("rule", "floor" if scale == E8M0 else "amax")
+    if scale == E8M0 and rule != "amax" and isinstance(element, Record) and _is_element(element):
+        sizes_of = element.exponent_bits, element.significand_bits, element.max_finite
+        return Mx(*sizes_of, group=group, rule=rule, element=element.name)
+    return Scaled(element, group, scale, rule, "tensor" in options)
+
+
+def _single(text: str, what: str, allowed: str) -> Format:
+    """The format of single values that an element or a scale is in."""
+    if match := _INTEGER.fullmatch(text):
+        return Fixed(whole_number(match[1], f"format {quoted(text)}") - 1, 0)
+    name, _, sizes = text.removesuffix(")").partition("(")
+    arguments = sizes.split(",") if sizes else None
+    fmt = next((fmt for kind in KINDS if (fmt := kind.formats.get(text) or kind.read(name, arguments))), None)
+    if fmt is None:
+        raise NumcError(f"format 'mx(...)': {what} {quoted(text)}, want {allowed}")
+    return fmt
 
 
 def _is_element(fmt: Record) -> bool:
+    """Whether elements are those of the specification, or others that are made in the same way."""
     small = fmt.bits <= MOST_BITS and fmt.exponent_bits <= MOST_EXPONENT_BITS and fmt.significand_bits > 0
     return small and fmt.is_usual and fmt.is_gradual
 
 
-KIND = Kind(
+KIND: Kind[Mx | Scaled] = Kind(
     name="mx",
-    formats=OCP,
+    formats={**OCP, "nvfp4": NVFP4},
     read=_read,
     syntax="mx(element,g)",
     call="mx",

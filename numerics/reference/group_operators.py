@@ -13,7 +13,7 @@ from numc.numerics.exact.value import ONE, POINT, PRODUCT_POINT, Value, exact_fm
 from numc.numerics.formats.rounding import rounder
 from numc.numerics.groups import GroupConversion, Noisy
 from numc.numerics.operators import FP32, Fma
-from numc.numerics.reference.groups import convert_row, largest_magnitude
+from numc.numerics.reference.groups import convert_row, largest_magnitude, parted_row
 from numc.numerics.reference.random import PRODUCT, accumulator_draws
 
 _TO_F32, _VALUE_TO_F32 = rounder(FP32, PRODUCT_POINT), rounder(FP32, POINT)
@@ -42,7 +42,7 @@ class Vector:
     """One row of an operand along the reduction.
 
     largest: the largest magnitude of the whole operand, or of a channel. quantized: `values` are converted already.
-    source: for a conversion that draws.
+    source: for a conversion that draws. scales: of `quantized` elements, what those of each group are multiplied by.
     """
 
     values: Sequence[Value]
@@ -50,6 +50,7 @@ class Vector:
     largest: Value
     quantized: bool = False
     source: Source = NOWHERE
+    scales: Sequence[Value] = ()
 
     @cached_property
     def converted(self) -> list[Value]:
@@ -57,6 +58,15 @@ class Vector:
         if self.quantized and self.to.format.sums_integers:
             return [v >> POINT if type(v) is int else 0 for v in self.values]
         return convert_row(self._noisy, self.to, self.largest, sums=True)
+
+    @cached_property
+    def parted(self) -> Sequence[tuple[Sequence[Value], Value]]:
+        """The elements of groups, and what they are multiplied by, where a sum of groups multiplies these."""
+        if self.quantized:
+            size = self.to.format.group or max(len(self.values), 1)
+            starts = range(0, len(self.values), size)
+            return [(self.values[k : k + size], scale) for k, scale in zip(starts, self.scales, strict=True)]
+        return parted_row(self._noisy, self.to, self.largest)
 
     @cached_property
     def parts(self) -> list[tuple[Value, ...]]:
@@ -92,6 +102,8 @@ def group_dot(op: Fma, a: Vector, b: Vector, c: Value) -> Value:
     assert op.group is not None
     if op.group.sums_integers:
         return _int_dot(a, b, c) if a.converted else c
+    if op.group.sums_elements:
+        return _scaled_dot(a, b, c)
     block = _exact_dot if op.group.sums_exactly else _chain
     x, y = a.converted, b.converted
     size = op.group.group or max(len(x), 1)
@@ -127,6 +139,16 @@ def _chain(x: Sequence[Value], y: Sequence[Value]) -> Value:
             rounded = to_multiple(abs(total), shift, "rne", total < 0)
             total = rounded if total > 0 else -rounded
     return total
+
+
+def _scaled_dot(a: Vector, b: Vector, c: Value) -> Value:
+    """Sums of elements, each a chain of binary32 FMAs, times the scales of their groups: one binary32 FMA for each."""
+    for (x, of_x), (y, of_y) in zip(a.parted, b.parted, strict=True):
+        total: Value = 0
+        for pair in zip(x, y, strict=True):
+            total = _TO_F32(exact_fma(*pair, total))
+        c = _TO_F32(exact_fma(total, _TO_F32(exact_fma(of_x, of_y, -0.0)), c))
+    return c
 
 
 def _int_dot(a: Vector, b: Vector, c: Value) -> Value:

@@ -53,6 +53,12 @@ def convert_row(row: Sequence[Noisy], to: GroupConversion, largest: Value, *, su
     return [value for group in _groups(row, to) for value in convert(group, to, shared)]
 
 
+def parted_row(row: Sequence[Noisy], to: GroupConversion, largest: Value) -> list[tuple[list[Value], Value]]:
+    """The groups of one row: elements, and what they are multiplied by."""
+    shared = to.format.shared(largest)
+    return [to.format.parted(group, to, shared) for group in _groups(row, to)]
+
+
 def _converted(rows: Sequence[Sequence[Noisy]], to: GroupConversion) -> list[list[Value]]:
     """All rows of a tensor."""
     fmt = to.format

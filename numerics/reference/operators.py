@@ -111,15 +111,18 @@ def vector(
     largest: np.float32,
     source: Source = NOWHERE,
     quantized: bool = False,
+    scales: npt.ArrayLike = (),
 ) -> Vector:
     """Return one row of an operand with groups, whose tensor (or channel) has the largest magnitude `largest`.
 
-    source: for a conversion that draws. quantized: `x` has been converted; of intN, to integers.
+    source: for a conversion that draws. quantized: `x` has been converted; of intN, to integers, and to elements where
+    sums multiply these by `scales`.
     """
     (most,) = (from_bits(b) for b in bits_of(largest).reshape(1).tolist())
     if type(most) is float and not to.format.finite_only:
         most = float("nan")
-    return Vector([from_bits(b) for b in bits_of(x).tolist()], to, most, quantized, source)
+    values, factors = ([from_bits(b) for b in bits_of(each).tolist()] for each in (x, scales))
+    return Vector(values, to, most, quantized, source, scales=factors)
 
 
 def grouped_dot(

@@ -156,9 +156,9 @@ class Operands:
     def _panels(self, operand: str, across: str, start: int, size: int) -> npt.NDArray[np.float32]:
         """Return the values of one batch of a packed operand, and the zeros between them."""
         assert self._layout is not None
-        if self._layout.dot:
+        if self._layout.dot or self._layout.scales:
             batch = int(np.flatnonzero(self._table(f"{operand}_batch", 0, self._words["batches"]) == start)[0])
-            return np.concatenate([self.values(across, batch, place) for place in range(size)])
+            return np.concatenate([self._whole(across, batch, place) for place in range(size)])
         words = self._layout.batch_words(size, self.depth)
         data = np.ctypeslib.as_array((ctypes.c_float * words).from_address(self._words[operand] + 4 * start))
         if self._layout.code and self.depth:
@@ -195,6 +195,22 @@ class Operands:
         low = int(offsets.min())  # because strides may be negative
         data = self._read(across, self._words[operand], low, int(offsets.max()) - low + 1)
         return _joined(np.where(inside[:, None], data[offsets - low], np.float32(0)))
+
+    def _whole(self, across: str, batch: int, place: int) -> npt.NDArray[np.float32]:
+        """Return the values of one row or lane of a packed operand, elements times their scales."""
+        values, scales = self.values(across, batch, place), self.scales(across, batch, place)
+        assert self._layout is not None
+        return values * np.repeat(scales, self._layout.group)[: len(values)] if scales.size else values
+
+    def scales(self, across: str, batch: int, place: int) -> npt.NDArray[np.float32]:
+        """Return the scales of one row or lane of a packed operand whose values are elements; none of another one."""
+        to = self._layout
+        if to is None or not to.scales or not self.is_packed(across) or not self.depth:
+            return np.zeros(0, np.float32)
+        operand, size = ("a", self._words["rows"]) if across == "row" else ("b", self._words["lanes"])
+        offsets = int(self._table(f"{operand}_batch", batch, 1)[0]) + to.scale_index(0, place, self.depth, size)
+        data = self._read(across, self._words[operand], int(offsets.min()), int(offsets.max() - offsets.min()) + 1)
+        return np.asarray(data[offsets - offsets.min()])
 
     def _read(self, across: str, address: int, low: int, count: int) -> npt.NDArray[np.float32]:
         """Return adjacent elements of an operand, `low` elements behind an address."""

@@ -197,6 +197,7 @@ class Watch:
                 largest=view.largest(side, to, batch, places[side]),
                 source=view.source(side, batch, places[side], part),
                 quantized=view.is_packed(side),
+                scales=view.scales(side, batch, places[side]),
             )
             for values, to, side, part in zip((a, b), fma.grouped, sides, PARTS, strict=True)
         )

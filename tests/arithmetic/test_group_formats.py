@@ -161,8 +161,8 @@ _A = "fma(a=bfp(16,3,4),b=bfp(16,3,4),acc="
          f"{_A}fp32): chunk=8, formats with groups are summed by groups: leave chunk out"),
         ("fma(a=highbfp,acc=fp32,products=2)",
          f"{_A}fp32): products=2, formats with groups have all: leave products out"),
-        ("fma(a=highbfp,b=int8,acc=fp32)", "fma(a=bfp(16,3,4),b=int8,acc=fp32): bfp, mx and intN do not mix: "
-         "give a and b formats of one kind"),
+        ("fma(a=highbfp,b=int8,acc=fp32)", "fma(a=bfp(16,3,4),b=int8,acc=fp32): bfp, mx and intN do not mix, "
+         "nor do scales e8m0fnu and others: give a and b formats of one kind"),
         ("fma(a=highbfp,b=bfp(8,3,4),acc=fp32)", "fma(a=bfp(16,3,4),b=bfp(8,3,4),acc=fp32): groups of 16 and 8 values, "
          "give a and b groups of one size"),
         ("fma(a=int8,acc=fp32:sr8)",

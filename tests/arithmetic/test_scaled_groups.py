@@ -24,7 +24,7 @@ ELEMENTS = {
     "e2m3fn": ml_dtypes.float6_e2m3fn,
     "e4m3": ml_dtypes.float8_e4m3,
 }
-CASES = [(e, g, rule) for e in ELEMENTS for g in (1, 5, 16, 64) for rule in ("floor", "ceil")]
+CASES = [(e, g, rule) for e in ELEMENTS for g in (1, 5, 16, 64) for rule in ("floor", "ceil", "nearest")]
 
 
 def text_of(element: str, group: int, rule: str) -> str:
@@ -48,6 +48,11 @@ def by_the_rule(group: F32, element: str, rule: str) -> F32:
     largest, amax = Fraction(float(ml_dtypes.finfo(peer).max)), Fraction(float(np.abs(group).max()))
     if not amax:
         return group
+    if rule == "nearest":  # torchao's EVEN
+        bits = np.array([float(amax)], np.float32).view(np.uint32)
+        if amax >= Fraction(2) ** -126:
+            up = bits + np.uint32(1 << 22 - ml_dtypes.finfo(peer).nmant) & np.uint32(0xFF800000)
+            amax = Fraction(float(up.view(np.float32)[0]))
     exponent = math.frexp(float(amax))[1] - math.frexp(float(largest))[1]
     if rule == "ceil":
         exponent = next(k for k in range(exponent - 2, exponent + 3) if amax <= largest * Fraction(2) ** k)
@@ -104,16 +109,23 @@ def test_texts() -> None:
     [
         (
             "mx(16)",
-            "format 'mx(...)': want mx(element,g), or mx(element,g,ceil): a format such as e2m1fn, the size of a "
-            "group, a rule",
+            "format 'mx(...)': want mx(element,g,rule=floor,scale=e8m0fnu): a format such as e2m1fn, the "
+            "size of a group, a rule (floor, ceil, nearest, amax), the format of scales, and tensor=fp32 "
+            "for a scale of the tensor, too",
         ),
         (
             "mx(posit8,16)",
-            "format 'mx(...)': element 'posit8', want eXmY or eXmYfn of up to 8 bits, 2 to 5 of them "
-            "exponent, 1 or more significand",
+            "format 'mx(posit8,16,scale=e8m0fnu)': element 'posit8', want intN or a signed format of up "
+            "to 8 bits that is no posit, such as e2m1fn or nf4",
         ),
-        ("mx(e2m1fn,0)", "format 'mx(e2m1fn,0)': groups of 0 values, want 1 or more"),
-        ("mx(e2m1fn,16,max)", "format 'mx(e2m1fn,16,max)': rule 'max', want floor or ceil"),
+        (
+            "mx(e2m1fn,0)",
+            "format 'mx(e2m1fn,0)': groups of 0 values, want 1 or more",
+        ),
+        (
+            "mx(e2m1fn,16,max)",
+            "format 'mx(e2m1fn,16,max)': rule 'max', want floor, ceil, nearest or amax",
+        ),
     ],
 )
 def test_errors(text: str, message: str) -> None:

@@ -38,6 +38,7 @@ REST = [
 ]
 CASES = [
     *("fma(a=bf16,b=mxfp4,acc=fp32)", "fma(a=bf16,b=int8:channel,acc=bf16)", "fma(a=bfp(16,3,4):sr4,b=fp16,acc=fp16)"),
+    *("fma(a=bf16,b=nvfp4,acc=fp32)", "fma(a=mx(nf4,64,scale=fp32):sr4,b=fp16,acc=fp16)"),
     *("fma(a=int4:channel,b=bf16x2,acc=fp32)", "fma(a=e5m2,b=mx(e2m1fn,5):sr4,acc=fp16:sr4)"),
     *(f"fma({rest.replace(',', f',b={grouped},', 1)})" for grouped, rest in product(GROUPED, REST)),
 ]

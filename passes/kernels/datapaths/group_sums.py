@@ -7,6 +7,9 @@ bfp, mx
     Binary32 FMAs, under a guard: nothing leaves the range of binary32, and the sum of a group of bfp has at most 24
     bits, so that none of them rounds. Otherwise binary64, where products are exact, and so is the sum of a group of
     bfp; mx rounds every sum to 24 bits, which is what an FMA of binary32 would do if it had all exponents.
+mx with scales that are no powers of two
+    Binary32 FMAs of the elements, from +0; the sum of a group is multiplied by the product of its scales and added to
+    its accumulator by one more FMA. Scales are behind the vectors of a block (layout.py).
 intN
     The sum over a block of k is an integer, in binary32 if it fits, else in binary64. Behind the accumulators of a tile
     are 64-bit integers, to which it is added; the end of the reduction scales them.
@@ -65,7 +68,7 @@ def _integers(s: Setting) -> int:
 def _is_wide(m: Micro) -> bool:
     """Whether sums are binary64: not in the cheap sequence, nor where integers fit binary32."""
     groups = groups_of(m.setting)
-    return not m.fast and not (groups.is_integer and groups.bits <= _F32_BITS)
+    return not m.fast and not groups.scales_sums and not (groups.is_integer and groups.bits <= _F32_BITS)
 
 
 def enter(m: Micro, segment: Segment) -> Accumulators:
@@ -103,7 +106,9 @@ def leave(m: Micro, segment: Segment, values: Accumulators) -> None:
         for place, total in zip(m.places, values, strict=True):
             _add_integer(m, total, place)
         return
-    if dot_of(s):
+    if groups.scales_sums:
+        added = _add_products(m, segment, values)
+    elif dot_of(s):
         added = _add_scaled(m, segment, values)
     else:
         added = []
@@ -188,6 +193,26 @@ def _add_scaled(m: Micro, segment: Segment, values: Accumulators) -> list[tuple[
                 nothing = code.f32(-0.0)
                 added.append((_with_units(m, total, row_unit, lane_units[v], nothing), before))
             code.store(_with_units(m, total, row_unit, lane_units[v], before), at)
+    return added
+
+
+def _add_products(m: Micro, segment: Segment, values: Accumulators) -> list[tuple[Value, Value]]:
+    """Add sums of elements, times the scales of their groups, to the accumulators; returns what was added to what."""
+    s, f, code, groups = m.setting, m.f, m.code, groups_of(m.setting)
+    t, number = s.tile, f.i64("divui", segment.begin, groups.size)
+    lane = f.at(f["lanes"], f.i64("muli", f.i64("addi", f.rounded_up(f["kc"], 2), number), t.lanes))
+    vector = f.i64("addi", f.i64("ceildivui", f["kc"], t.width), f.i64("divui", number, t.width))
+    row = f.at(f["rows"], f.i64("addi", f.i64("muli", vector, t.rows * t.width), f.i64("remui", number, t.width)))
+    of_lanes = [code.load(f.at(lane, v * t.width)) for v in range(m.vectors)]
+    added = []
+    for r in range(m.rows):
+        of_row = code.splat(f.at(row, r * t.width))
+        for v in range(m.vectors):
+            at = code.at(f["tile"], r * t.lanes + v * t.width)
+            total, factor, before = values[r * m.vectors + v], code.binary("mulf", of_row, of_lanes[v]), code.load(at)
+            if groups.counts:
+                added.append((code.binary("mulf", total, factor), before))
+            code.store(code.fma(total, factor, before), at)
     return added
 
 

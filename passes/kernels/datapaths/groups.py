@@ -40,6 +40,11 @@ class Groups:
         return self.fma.group is not None and self.fma.group.sums_integers
 
     @property
+    def scales_sums(self) -> bool:
+        """Whether elements are summed, and their sums multiplied by scales."""
+        return self.fma.group is not None and self.fma.group.sums_elements
+
+    @property
     def bits(self) -> int:
         """Significant bits that the exact sum of a group may take."""
         assert self.fma.groups is not None
@@ -50,13 +55,13 @@ class Groups:
     def rounds(self) -> bool:
         """Whether the steps of a group round: to 24 bits, where there are more and the kind does not sum exactly."""
         assert self.fma.group is not None
-        return not self.fma.group.sums_exactly and self.bits > _F32_BITS
+        return not self.scales_sums and not self.fma.group.sums_exactly and self.bits > _F32_BITS
 
     @property
     def guard(self) -> Guard | None:
         """When binary32 FMAs are exact, or None if they never are, or always."""
         assert self.fma.groups is not None
-        if self.is_integer or (self.bits > _F32_BITS and not self.rounds):
+        if self.is_integer or self.scales_sums or (self.bits > _F32_BITS and not self.rounds):
             return None
         # The smallest magnitudes are the units of the groups: all products are multiples of products of units.
         return Guard(_F32_LARGEST, _F32_LEAST)
@@ -73,7 +78,12 @@ class Groups:
         """Whether elements are integers of which a word holds `count`, and their sums over a group are 32-bit ones."""
         assert self.fma.groups is not None
         a, b = (c.format for c in self.fma.groups)
-        if self.fma.passes > 1 or self.rounds or not max(a.most_units, b.most_units) < 1 << (32 // count - 1):
+        if (
+            self.scales_sums
+            or self.fma.passes > 1
+            or self.rounds
+            or not max(a.most_units, b.most_units) < 1 << (32 // count - 1)
+        ):
             return False
         # Units lie beside a row in whole vectors, or several in one; a word does not reach into the next group.
         places = self.size % count == 0 and (self.width % self.size == 0 or self.size % self.width == 0)

@@ -88,6 +88,9 @@ class GroupPanel:
                 self._offset(g.base, f.i64("addi", place, f.i64("ceildivui", f["count"], group)), sums)
             else:
                 self.convert(g.base, g.source, g.first, g.end, scaling)
+            if panel.scales:
+                step = f.i64("addi", f.rounded_up(f["count"], panel.unit), f.i64("divui", g.first, group))
+                vector.store(scaling.up[0], f.at(g.base, f.i64("muli", step, panel.step_words)))
         return self.reduced()
 
     def shared(self, code: Code) -> Value | None:

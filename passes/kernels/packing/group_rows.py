@@ -52,7 +52,7 @@ class GroupRows(GroupPanel):
                     most = self._largest_of_rows(groups, rows, straight)
                     scaling = self.kind.scaling(vector, most, shared)
                     groups[0].limit(vector, most, scaling)
-                    self._convert_rows(groups, f.number(row), rows, straight, scaling, kept)
+                    self._convert_rows(groups, f.number(row), rows, vectors, straight, scaling, kept)
                 limits = loop.results
         self.found = list(limits)
         return self.reduced()
@@ -94,9 +94,19 @@ class GroupRows(GroupPanel):
         return found[0]
 
     def _convert_rows(
-        self, groups: Sequence[Group], row: Value, rows: int, straight: int, scaling: Scaling, kept: Sequence[Value]
+        self,
+        groups: Sequence[Group],
+        row: Value,
+        rows: int,
+        vectors: int,
+        straight: int,
+        scaling: Scaling,
+        kept: Sequence[Value],
     ) -> None:
-        """Convert groups of `rows` rows from `row` on, by the scaling in the lane of each; `kept`: room for it."""
+        """Convert groups of `rows` rows from `row` on, by the scaling in the lane of each; `kept`: room for it.
+
+        vectors: of a group.
+        """
         f, vector, panel = self.f, self.vector, self.panel
         assert scaling.unit is not None
         numbers = (*scaling.down, *scaling.up, scaling.unit)
@@ -120,6 +130,8 @@ class GroupRows(GroupPanel):
                 if panel.dot:
                     slot = f.at(base, f.i64("muli", g.first, panel.step_words))
                     f.store(f.load(f.at(unit, lane)), f.at(slot, panel.width // 2))
+                if panel.scales:
+                    f.store(f.load(f.at(unit, lane)), self._scale(base, f.i64("divui", g.first, vectors)))
 
     def _parts(self, group: int) -> tuple[Value, Value]:
         """A vector of a row is several groups."""
@@ -139,7 +151,20 @@ class GroupRows(GroupPanel):
                 units = vector.shuffle(scaling.unit, range(0, width, group))
                 slot = f.at(g.base, f.i64("muli", g.first, self.panel.step_words))
                 vector.store(units, f.at(slot, width // 2))
+            if self.panel.scales:
+                assert scaling.unit is not None
+                kept = f.alloca(width, "f32")
+                vector.store(scaling.unit, kept)
+                first = f.i64("muli", g.first, width // group)
+                for n in range(width // group):
+                    f.store(f.load(f.at(kept, n * group)), self._scale(g.base, f.i64("addi", first, n)))
         return self.reduced()
+
+    def _scale(self, base: Value, number: Value) -> Value:
+        """Where the scale of group `number` of the row at `base` is: behind the vectors of the row."""
+        f, panel = self.f, self.panel
+        vectors = f.i64("addi", f.i64("ceildivui", f["count"], panel.width), f.i64("divui", number, panel.width))
+        return f.at(base, f.i64("addi", f.i64("muli", vectors, panel.step_words), f.i64("remui", number, panel.width)))
 
     def _scalars(self, group: int) -> tuple[Value, Value]:
         """Groups of any size, value by value."""
@@ -156,6 +181,9 @@ class GroupRows(GroupPanel):
             (most,) = steps.results
             scaling = self.kind.scaling(f, most, shared)
             g.limit(f, most, scaling)
+            if panel.scales:
+                assert scaling.unit is not None
+                f.store(scaling.unit, self._scale(g.base, f.i64("divui", g.first, group)))
             with f.loop(g.first, g.end) as u:
                 place, x = address(g.base, u, f.number(panel.step_words)), f.load(address(g.source, u, f["step"]))
                 for n, value in enumerate(self.kind.values(f, x, scaling, panel.parts, self.draw(f, u))):

@@ -39,6 +39,8 @@ class Layout:
     ``unsigned`` ones. Rows of integers have no room in their vectors: each has `steps` of k.
     group: how many steps of k share a unit, if there are units. They are f32 numbers: in the second half of the first
     vector of a group of a row, one after the other where a vector has several; behind a block's vectors of lanes.
+    scales: numbers are elements, whose scales are f32 numbers behind the vectors of every block: those of a row one
+    after the other, those of lanes a vector for each group.
     channel: there is one largest magnitude for every row or lane, in whole panels, in place of one for the operand.
     dense: the words of a block of lanes take the room that they need, and not that of as many float32 numbers.
     matrix: 0, or how many words of a row or lane a matrix register takes: panels have whole registers of them. Those of
@@ -55,6 +57,7 @@ class Layout:
     dot: int = 0
     group: int = 0
     channel: bool = False
+    scales: bool = False
     code: str = ""
     dense: bool = False
     alone: str = ""
@@ -103,8 +106,10 @@ class Layout:
 
     def block_vectors(self, depth: int) -> int:
         """How many vectors of numbers one block of k of a panel is."""
-        steps = -(-depth // self.steps) if self.side == "rows" else self.block_steps(depth)
-        return steps * self.step_vectors
+        if self.side == "lanes":
+            return self.block_steps(depth) * self.step_vectors
+        groups = -(-depth // self.group) if self.scales else 0
+        return (-(-depth // self.steps) + -(-groups // self.width)) * self.step_vectors
 
     def words_of(self, vectors: int) -> int:
         """The size of so many vectors of one block, in f32 numbers."""
@@ -113,7 +118,9 @@ class Layout:
     def block_steps(self, depth: int) -> int:
         """The size of a block of k of lanes, in steps; `depth` is below `k_block` in the last one."""
         groups = -(-depth // (self.group or self.k_block))
-        behind = 0 if not self.dot or self.alone else groups * ((self.group > 0) + (self.dot == 4))
+        behind = groups if self.scales else 0
+        if self.dot and not self.alone:
+            behind = groups * ((self.group > 0) + (self.dot == 4))
         return self.word_steps(depth) + behind
 
     def word_steps(self, depth: int) -> int:
@@ -153,13 +160,28 @@ class Layout:
     def index(self, batch: int, place: int, depth: int, size: int) -> npt.NDArray[np.int64]:
         """Where part 0 of every k of row or lane `place` is; `size` is the number of rows or lanes; shape (depth,)."""
         base = batch * self.batch_words(size, depth) + place // self.extent * self.panel_words(depth)
-        k, inside = np.arange(depth), place % self.extent
+        block, k = np.divmod(np.arange(depth), self.k_block)
+        inside, start = place % self.extent, base + block * self.block_words(self.k_block)
         if self.side == "rows":
             return np.asarray(
-                base + k // self.width * self.step_words + inside * self.parts * self.width + k % self.width
+                start + k // self.width * self.step_words + inside * self.parts * self.width + k % self.width
             )
         vector = inside // self.width * self.parts * self.width
-        return np.asarray(base + k * self.step_words + vector + inside % self.width)
+        return np.asarray(start + k * self.step_words + vector + inside % self.width)
+
+    def scale_index(self, batch: int, across: int, depth: int, size: int) -> npt.NDArray[np.int64]:
+        """Where the scales of the groups of row or lane `across` are; shape (groups,)."""
+        first = self.index(batch, across, depth, size)[:: self.group]
+        k = np.arange(0, depth, self.group)
+        block, within = np.divmod(k, self.k_block)
+        count = np.minimum(depth - block * self.k_block, self.k_block)
+        if self.side == "rows":
+            there = -(-count // self.width) * self.step_words
+            number, before = within // self.group, within // self.width * self.step_words + within % self.width
+            there = there + number // self.width * self.step_words + number % self.width
+            return np.asarray(first - before + there)
+        there = -(-count // self.unit) * self.unit + within // self.group
+        return np.asarray(first + (there - within) * self.step_words)
 
 
 def layout(kernel: Kernel, side: str) -> Layout:
@@ -168,7 +190,8 @@ def layout(kernel: Kernel, side: str) -> Layout:
     to = kernel.grouped(side)
     group = 0 if to is None else to.format.group or 0
     channel = to is not None and to.channel
-    words = kernel.dot, group, channel
+    scales = kernel.groups is not None and kernel.groups.scales_sums
+    words = kernel.dot, group, channel, scales
     alone = ""
     if kernel.dot and kernel.groups is None:
         first = "unsigned" if kernel.operand(side) == 0 else "integers"

@@ -75,6 +75,8 @@ def packed_groups(
     last[: np.size(largest)] = largest
     if to.dot:
         panels = _words(operand, shape, to)
+    elif to.scales:
+        panels = _elements(operand, shape, to)
     else:
         panels = _panels([_padded(part.reshape(shape), to) for part in chunks or [operand.values]], to)
     magnitude, units = operand.largest.view(np.uint32), operand.units.view(np.uint32)
@@ -203,6 +205,23 @@ def _words(operand: Operand, shape: tuple[int, int, int], to: Layout) -> F32Arra
             block[:, :, to.word_steps(count) :] = _lane_words(np.concatenate(behind, axis=2), to)
         blocks.append(block)
     return np.concatenate(blocks, axis=2) if blocks else np.zeros((batch, panels, 0, to.count, to.width), np.float32)
+
+
+def _elements(operand: Operand, shape: tuple[int, int, int], to: Layout) -> F32Array:
+    """Panels of elements with the scales of their groups behind every block of k."""
+    batch, size, depth = shape
+    values, scales = operand.values.reshape(shape), operand.units.reshape(batch, size, -1)
+    blocks = []
+    for start in range(0, depth, to.k_block):
+        end = min(start + to.k_block, depth)
+        of_block = scales[:, :, start // to.group : -(-end // to.group)]
+        parts = [_panels([_padded(values[:, :, start:end], to)], to)]
+        if to.side == "rows":
+            parts.append(_panels([_padded(of_block, to)], to))
+        else:
+            parts.append(_panels([_padded(of_block, to, exact=True)], to))
+        blocks.append(np.concatenate(parts, axis=2))
+    return np.concatenate(blocks, axis=2)
 
 
 def word_values(panel: F32Array, to: Layout, depth: int) -> F32Array:

@@ -363,7 +363,10 @@ def packed_panel_words(f: Function, task: Task, depth: Value) -> Value:
 def _block_vectors(f: Function, to: Layout, depth: Value) -> Value:
     """How many vectors one block of k of a panel is, if it is the last one: `Layout.block_vectors`."""
     if to.side == "rows":
-        return f.i64("muli", f.i64("ceildivui", depth, to.steps), to.step_vectors)
+        vectors = f.i64("ceildivui", depth, to.steps)
+        if to.scales:
+            vectors = f.i64("addi", vectors, f.i64("ceildivui", f.i64("ceildivui", depth, to.group), to.width))
+        return f.i64("muli", vectors, to.step_vectors)
     steps = f.rounded_up(depth, to.unit)
     if to.dense:
         steps = f.i64("divui", steps, to.dot)

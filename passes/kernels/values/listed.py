@@ -1,19 +1,15 @@
 """Roundings to a format with few values, whatever its kind: its definition, made a list of steps.
 
-A rounding without random bits is a step function of the number that is rounded: monotonic, with a step between one
-value and the next. Where the steps are, the definition is asked. A stochastic rounding looks for the values around the
-number, and compares it with a point between them.
+A rounding without random bits is a step function of the number that is rounded. A stochastic rounding looks for the
+values around the number, and compares it with a point between them.
 """
 
 from __future__ import annotations
 
 import math
-import struct
-from collections.abc import Iterator
-from functools import cache
 
 from numc.numerics.formats import Conversion, Format
-from numc.numerics.formats.rounding import round_real
+from numc.numerics.formats.steps import steps
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.carrier import Carrier
@@ -29,9 +25,9 @@ def emit_listed(code: Code, x: Value, to: Conversion, carrier: Carrier, noise: V
         found = _drawn(code, x, to.format, carrier, noise, to.noise.bits)
     else:
         key = _key(code, x, carrier)
-        (_, first), *steps = _steps(to, carrier)
+        (_, first), *others = steps(to, wide=carrier.f == "f64")
         found = carrier.constant(code, first)
-        for step, value in steps:
+        for step, value in others:
             at_least = code.compare("sge", key, code.int(step & 2 * carrier.sign - 1, carrier.i))
             found = code.select(at_least, carrier.constant(code, value), found)
     return code.select(code.compare("uno", x, x), x, found)
@@ -43,34 +39,6 @@ def _key(code: Code, x: Value, carrier: Carrier) -> Value:
     bits = code.cast("bitcast", x, i)
     signs = code.binary("shrsi", bits, code.int(int(i[1:]) - 1, i))
     return code.binary("xori", bits, code.binary("andi", signs, code.int(carrier.sign - 1, i)))
-
-
-@cache
-def _steps(to: Conversion, carrier: Carrier) -> list[tuple[int, float]]:
-    """The results in ascending order of the numbers, each with the key where it begins."""
-    layout = ("<i", "<f") if carrier.f == "f32" else ("<q", "<d")
-
-    def at(key: int) -> float:
-        bits = key if key >= 0 else key ^ (carrier.sign - 1)
-        return round_real(float(struct.unpack(layout[1], struct.pack(layout[0], bits))[0]), to)
-
-    def changes(low: int, high: int, of_low: float, of_high: float) -> Iterator[tuple[int, float]]:
-        if _same(of_low, of_high):
-            return
-        if high == low + 1:
-            yield high, of_high
-            return
-        middle = (low + high) // 2
-        of_middle = at(middle)
-        yield from changes(low, middle, of_low, of_middle)
-        yield from changes(middle, high, of_middle, of_high)
-
-    least, most = -carrier.infinity - 1, carrier.infinity
-    return [(least, at(least)), *changes(least, most, at(least), at(most))]
-
-
-def _same(a: float, b: float) -> bool:
-    return (a == b and math.copysign(1, a) == math.copysign(1, b)) or (a != a and b != b)
 
 
 def _drawn(code: Code, x: Value, fmt: Format, carrier: Carrier, noise: Value, bits: int) -> Value:

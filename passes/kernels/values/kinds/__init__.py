@@ -7,16 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 from numc.numerics.groups import GroupConversion, GroupFormat
-from numc.numerics.kinds import Bfp, Int, Mx
+from numc.numerics.kinds import Bfp, Int, Mx, Scaled
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.group_values import GroupCode
-from numc.passes.kernels.values.kinds import bfp, integer, mx
+from numc.passes.kernels.values.kinds import bfp, integer, mx, scaled_code
 
 # Each takes a conversion and its format.
 CODE: Mapping[type[GroupFormat], Callable[[GroupConversion, Any], GroupCode]] = {
     Bfp: bfp.BfpCode,
     Mx: mx.MxCode,
     Int: integer.IntCode,
+    Scaled: scaled_code.ScaledCode,
 }
 
 

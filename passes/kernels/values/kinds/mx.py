@@ -31,10 +31,12 @@ class MxCode(GroupCode):
         """Powers of two by the exponents of blocks."""
         fmt = self.fmt
         scale = code.binary("subi", emit_exponent(code, magnitude), code.int(fmt.emax))
-        if fmt.rule == "ceil":  # that of a subnormal magnitude is the least one, whatever its significand is
+        if fmt.rule != "floor":  # that of a subnormal magnitude is the least one, whatever its significand is
             significand = code.binary("andi", magnitude, code.int(0x7FFFFF))
-            largest = F32.encoding(float(fmt.largest)) & 0x7FFFFF
-            is_beyond = code.compare("ugt", significand, code.int(largest))
+            largest = float(fmt.largest) if fmt.rule == "ceil" else 2 - 2.0**-fmt.precision
+            is_beyond = code.compare(
+                "ugt" if fmt.rule == "ceil" else "uge", significand, code.int(F32.encoding(largest) & 0x7FFFFF)
+            )
             scale = code.binary("addi", scale, code.cast("extui", is_beyond, "i32"))
         scale = code.binary("maxsi", scale, code.int(-SCALE_BIAS & 0xFFFFFFFF))
         places = 0 if fmt.exponent_bits else fmt.significand_bits
