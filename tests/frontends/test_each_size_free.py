@@ -86,6 +86,11 @@ def test_a_sample_is_right() -> None:
         assert counts["right"] == count
 
 
+@pytest.mark.all
+def test_roots_of_quotients_of_a_free_size() -> None:
+    dict(of_torch(["sdpa"]))["sdpa[8]"]()  # times the root of 1 / sqrt(8), and traced for one that is not negative
+
+
 def test_an_operator_that_needs_a_fixed_size_says_so() -> None:
     attempts = dict(of_onnx(["test_tfidfvectorizer_tf_batch_uniandbigrams_skip5"]))
     for dim in (0, 1):

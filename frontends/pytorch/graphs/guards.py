@@ -173,6 +173,14 @@ class _Arithmetic:
         return arith.XOrIOp(value, true).result
 
     @staticmethod
+    def pow(value: ir.Value, exponent: ir.Value) -> ir.Value:
+        """A power of floats; a root is rounded once, as in Python."""
+        written = getattr(exponent.owner, "attributes", {})
+        if "value" in written and ir.FloatAttr(written["value"]).value == 0.5:
+            return math.SqrtOp(_as_float(value)).result
+        return math.PowFOp(_as_float(value), _as_float(exponent)).result
+
+    @staticmethod
     def pow_by_natural(value: ir.Value, exponent: ir.Value) -> ir.Value:
         count = ir.IntegerAttr(exponent.owner.attributes["value"]).value
         found = _index(1)

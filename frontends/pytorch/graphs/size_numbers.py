@@ -68,15 +68,33 @@ class _Numbers:
         return self.call(operator.neg, self.call(math.ceil, back, by=aten.ceil.float), by=aten.neg.int)
 
     def power(self, one: Any, exponent: Any) -> fx.Node | None:
-        """Append a small power, or the root of an integer; None for others."""
+        """Append a small power, the root of an integer, or a power of a float; None for others."""
         if exponent == 0.5 and isinstance(one, fx.Node) and one.target is aten.Float.Scalar:
             return self.call(lambda value: torch.sym_float(value) ** 0.5, one.args[0], by=aten.sqrt.int)
+        if exponent == 0.5 and self.is_float(one):
+            return self.root(one)
         if exponent not in (2, 3, 4):
-            return None
+            is_known = self.is_float(one) and isinstance(exponent, (int, float))
+            return self.by_tensor(one, aten.pow.Tensor_Scalar, exponent) if is_known else None
         found = one
         for _ in range(exponent - 1):
             found = self.call(operator.mul, found, one)
         return found
+
+    def root(self, one: Any) -> fx.Node:
+        """Append the square root of a number."""
+        return self.by_tensor(one, aten.sqrt.default)
+
+    def by_tensor(self, one: Any, function: Any, *more: Any) -> fx.Node:
+        """Append a function that torch-mlir has for tensors alone, of a number."""
+        tensor = self.graph.call_function(aten.scalar_tensor.default, (one,), {"dtype": torch.float64})
+        result = self.graph.call_function(function, (tensor, *more))
+        some = next(n.meta["val"] for n in self.graph.nodes if isinstance(n.meta.get("val"), torch.Tensor))
+        for node in (tensor, result):
+            node.meta["val"] = some.new_empty((), dtype=torch.float64)
+        back = self.graph.call_function(aten.Float.Tensor, (result,))
+        back.meta["val"] = torch.sym_float(_value(one))  # of the type that matters, not of the value
+        return back
 
     def is_float(self, one: Any) -> bool:
         """Whether a number is a float."""
@@ -99,6 +117,7 @@ _WRITTEN: Mapping[Any, Callable[..., fx.Node | None]] = {
     math.ceil: lambda made, one: made.call(math.ceil, one, by=aten.ceil.float),
     **dict.fromkeys((math.trunc, torch.sym_int), lambda made, one: made.call(math.trunc, one, by=aten.Int.Scalar)),
     torch.sym_float: lambda made, one: made.call(torch.sym_float, one, by=aten.Float.Scalar),
+    torch._sym_sqrt: _Numbers.root,
     torch.sym_max: lambda made, *given: made.extreme(torch.sym_max, *given, by=prim.max.int),
     torch.sym_min: lambda made, *given: made.extreme(torch.sym_min, *given, by=prim.min.int),
 }

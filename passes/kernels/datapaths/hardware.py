@@ -20,8 +20,46 @@ from numc.passes.kernels.ssa import Value
 _ROW = 32  # elements of a row of TDPBF16PS
 
 
-def _fma(code: Code, fma: Fma, a: Parts, b: Parts, c: Value, drawn: Drawn) -> Value:
-    return code.fma(a[0], b[0], c)
+_SIGN, _LEAST_NORMAL = 0x80000000, 0x00800000
+_TINY = 2.0**-126 - 2.0**-151  # what is below is less than 2^-126 when it is rounded to 24 bits
+
+
+def _signed_zero(code: Code, x: Value) -> Value:
+    return code.cast("bitcast", code.binary("andi", code.cast("bitcast", x, "i32"), code.int(_SIGN)), "f32")
+
+
+def _flushed(code: Code, x: Value) -> Value:
+    """Append a zero of the same sign in place of a subnormal number."""
+    magnitude = code.binary("andi", code.cast("bitcast", x, "i32"), code.int(_SIGN - 1))
+    is_subnormal = code.compare("ult", magnitude, code.int(_LEAST_NORMAL))
+    return code.select(is_subnormal, _signed_zero(code, x), x)
+
+
+def _flushing_fma(code: Code, a: Value, b: Value, c: Value) -> Value:
+    """Append an FMA of operands that are not subnormal, whose result is a zero where it is tiny after its rounding.
+
+    A product of bfloat16 numbers is exact in binary64. Its sum with `c` is rounded there, but not across the bound: a
+    sum of a number of 16 bits and a multiple of 2^-149 that is not the bound differs from it by more than that.
+    """
+    result = code.fma(a, b, c)
+    x, y, z = (code.cast("extf", value, "f64") for value in (a, b, c))
+    total = code.cast("bitcast", code.binary("addf", code.binary("mulf", x, y), z), "i64")
+    magnitude = code.cast("bitcast", code.binary("andi", total, code.int((1 << 63) - 1, "i64")), "f64")
+    is_tiny = code.compare("olt", magnitude, code.f64(_TINY))
+    return code.select(is_tiny, _signed_zero(code, result), result)
+
+
+def _pair_step(code: Code, fma: Fma, a: Parts, b: Parts, c: Value, drawn: Drawn) -> Value:
+    """VDPBF16PS by itself: its odd elements are zeros."""
+    start = code.binary("addf", _flushed(code, c), code.f32(0.0))
+    return _flushing_fma(code, _flushed(code, a[0]), _flushed(code, b[0]), start)
+
+
+def _row_step(code: Code, fma: Fma, a: Parts, b: Parts, c: Value, drawn: Drawn) -> Value:
+    """TDPBF16PS by itself: all its elements but the first are zeros."""
+    even = _flushing_fma(code, _flushed(code, a[0]), _flushed(code, b[0]), code.f32(0.0))
+    both = code.binary("addf", even, code.f32(0.0))
+    return _flushing_fma(code, both, code.f32(1.0), _flushed(code, c))
 
 
 def _all(m: Micro, k: Value, values: Accumulators) -> list[Value]:
@@ -79,5 +117,5 @@ def _mode(words: Callable[[Setting], int]) -> Callable[[Function, Setting], Abst
     return lambda f, s: nullcontext() if words(s) else subnormals_flushed(f)
 
 
-AVX512_BF16 = replace(PLAIN, step=_fma, walk=_pairs, around=_mode(_pair), dot=_pair)
-AMX_BF16 = in_matrices(replace(PLAIN, step=_fma, walk=_two_chains, around=_mode(_in_matrices), dot=_in_matrices))
+AVX512_BF16 = replace(PLAIN, step=_pair_step, walk=_pairs, around=_mode(_pair), dot=_pair)
+AMX_BF16 = in_matrices(replace(PLAIN, step=_row_step, walk=_two_chains, around=_mode(_in_matrices), dot=_in_matrices))
