@@ -53,6 +53,7 @@ _PARSER = Lark(
     maybe_placeholders=False,
     g_regex_flags=re.ASCII,  # digits and letters of other scripts are none
 )
+_OPTIONED = re.compile(r"\s*(?!(fma|mac|macs|fmac|fmacs)\b)[\w./]+\s*(\([^:]*\))?\s*(:\s*[\w.]+\s*)+", re.ASCII)
 _BRACKETS = 8  # in a text, of which one that means something has four
 _RANGES = "in eX..XmY..Y and the last number of bfp(g,e,m)"
 _SIZED = {kind.call: kind for kind in (*SINGLE_KINDS, *KINDS) if kind.call}
@@ -67,6 +68,8 @@ def read_conversion(text: str) -> Conversion | GroupConversion:
 
 def read_fma(text: str) -> Fma:
     """Return the FMA operator `text` writes. Raises NumcError."""
+    if _OPTIONED.fullmatch(text):
+        return _of_conversion(text)
     head, *rest = _parse(text, "fma").children
     if not rest and (group := _group_format(head)) is not None:
         fmt, widths = group
@@ -92,6 +95,19 @@ def read_fma(text: str) -> Fma:
         f"{', '.join(_CALLS.values())}, "
         f"{GROUP_SYNTAX}"
     )
+
+
+def _of_conversion(text: str) -> Fma:
+    """The sum of dot products of groups whose elements are rounded as a conversion says, as ``mxfp8:sr8``."""
+    name, *_ = map(str.strip, text.split(":"))
+    if name in NAMED or name in ALIASES:
+        raise NumcError(
+            f"operator {quoted(text)}: only formats have roundings: want {name}, or fma(a=F:rtz, acc=G:rtz)"
+        )
+    to = read_conversion(text)
+    if isinstance(to, Conversion):
+        raise NumcError(f"'{to}' is a format, not an FMA operator: want fmac({to}) or fma(a={to}, acc=...)")
+    return Fma("", to, to, FP32, 1)
 
 
 def _check_sized(name: str) -> None:

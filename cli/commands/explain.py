@@ -80,6 +80,12 @@ def explain_command(
     shown = found.layers if want_all else decided(found.layers, found.policy)
     columns = ("layer", "kind", "shape", "fma", "ops", "rule")
     output.table(columns, [[row[c] or "-" for c in columns] for row in shown])
+    from numc.numerics.grammar import stated_fma
+    from numc.numerics.notes import notes_of
+
+    operators = dict.fromkeys(row["fma"] for row in shown if row["fma"])
+    for note in dict.fromkeys(note for text in operators for note in notes_of(stated_fma(text))):
+        output.say(note, err=not sys.stdout.isatty())
     hidden = len(found.layers) - len(shown)
     if hidden:
         click.echo(f"{hidden} other operations have the default (--all shows them)", err=not sys.stdout.isatty())

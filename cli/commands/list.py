@@ -21,6 +21,8 @@ Besides the named ones there are formats and operators by their text:
   fmac(e6m9,chunk=8)   FMAC-8: sums of 8 steps are added up in fp32
   fma(a=fp16,acc=fp32:rtz,datapath=fused(l=16,bits=25))   blocks of 16 products, as matrix units add them
   hopper_bf16, cdna3_fp8   the matrix units of accelerators: numc list units
+  nvfp4, mx(e4m3fn,128,scale=fp32), mx(nf4,64,scale=fp32)   elements, groups and scales of any kind
+  fma(a=bf16,b=mxfp4,acc=fp32)   only the weights have groups
   bfp(16,3,4), mxfp8, int8   as an operator: dot products of groups, added up in fp32
 
 \b
@@ -39,6 +41,7 @@ class _Average(Fraction):
 def _formats() -> Rows:
     from numc.numerics.formats import FORMATS
     from numc.numerics.kinds import GROUP_FORMATS
+    from numc.numerics.notes import note_of
 
     values: Rows = [
         {
@@ -50,6 +53,7 @@ def _formats() -> Rows:
             "max": f.max_finite,
             "min normal": f.min_normal,
             "min subnormal": f.min_subnormal if f.is_gradual else None,
+            "note": note_of(f) or None,
         }
         for name, f in FORMATS.items()
     ]
@@ -61,6 +65,7 @@ def _formats() -> Rows:
             "bits per value": _Average(g.bits_per_value),
             "significand bits": g.precision,
             **ranges,
+            "note": note_of(g) or None,
         }
         for name, g in GROUP_FORMATS.items()
     ]

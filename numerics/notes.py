@@ -1,0 +1,30 @@
+"""Formats whose names mean another one elsewhere: the sentence that says so."""
+
+from __future__ import annotations
+
+from numc.numerics.formats import Conversion, Format, exmy
+from numc.numerics.groups import GroupConversion, GroupFormat
+from numc.numerics.kinds import Mx, Scaled
+from numc.numerics.operators import Fma
+
+_NOTES: dict[Format, str] = {
+    exmy(4, 3): "e4m3 is like IEEE-754, with infinities, up to 240; the E4M3 of OCP, NVIDIA, PyTorch (448) is e4m3fn",
+    exmy(
+        4, 3, finite=True
+    ): "e4m3fn is the E4M3 of OCP, NVIDIA, PyTorch, up to 448; the one like IEEE-754 (240) is e4m3",
+}
+
+
+def note_of(fmt: Format | GroupFormat) -> str:
+    """Return the sentence about a format, or its elements; "" where there is none."""
+    if isinstance(fmt, Mx):
+        same = (note for e4m3, note in _NOTES.items() if fmt == Mx(4, 3, e4m3.max_finite, fmt.group, fmt.rule))
+        return next(same, "")
+    element = fmt.element if isinstance(fmt, Scaled) else fmt
+    return _NOTES.get(element, "") if isinstance(element, Format) else ""
+
+
+def notes_of(fma: Fma) -> list[str]:
+    """Return the sentences about the formats of an operator, each once."""
+    conversions: list[Conversion | GroupConversion | None] = [fma.a, fma.b, fma.acc, fma.product]
+    return list(dict.fromkeys(note for to in conversions if to is not None and (note := note_of(to.format))))
