@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from numc.numerics.binary32 import INFINITY
 from numc.numerics.groups import GroupConversion, GroupFormat
 from numc.numerics.numpy_rounding import (
     F32Array,
@@ -109,7 +110,7 @@ def largest_magnitude(x: F32Array, fmt: GroupFormat) -> np.float32:
     An infinity or a NaN makes it NaN, but for formats of which only finite values count. 0 for an empty tensor.
     """
     magnitudes = x.reshape(-1).view(np.uint32) & np.uint32(0x7FFFFFFF)
-    beyond = magnitudes >= np.uint32(0x7F800000)
+    beyond = magnitudes >= np.uint32(INFINITY)
     if beyond.any():
         if not fmt.finite_only:
             nan: np.float32 = np.float32(np.nan)

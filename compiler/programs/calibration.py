@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from numc.numerics.binary32 import INFINITY
 from numc.numerics.grammar import stated_fma
 from numc.numerics.operators import Fma
 from numc.passes.kernels.abi import TASK_CONTEXT
@@ -51,7 +52,7 @@ def calibrate(program: Program, data: Mapping[str, npt.NDArray[Any]]) -> Calibra
             program.by_name(data)
     except NumcError as error:
         raise NumcError(f"calibration data: {error}") from None
-    if any(word >= _INFINITY for words in found.values() for word in words):
+    if any(word >= INFINITY for words in found.values() for word in words):
         raise NumcError("calibration data: an operand has an infinity or a NaN, which gives no scale: use finite data")
     return tuple((kernel, *words) for kernel, words in sorted(found.items()))
 
@@ -68,6 +69,3 @@ def _channels(fma: Fma, swap: bool) -> tuple[bool, bool]:
     """
     a, b = (to is None or to.channel for to in fma.grouped)
     return (b, a) if swap else (a, b)
-
-
-_INFINITY = 0x7F800000  # as binary32

@@ -11,10 +11,11 @@ largest magnitudes: those of groups have the same exponents, and that of the ten
 
 from __future__ import annotations
 
+from numc.numerics.binary32 import INFINITY, NAN
 from numc.numerics.groups import GroupConversion
 from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.ssa import Value
-from numc.passes.kernels.values.group_values import INFINITY, NAN, GroupCode, Scaling, emit_exponent, scale_up
+from numc.passes.kernels.values.group_values import GroupCode, Scaling, emit_exponent, scale_up
 from numc.passes.kernels.values.kinds import code_of
 
 LEAST = 2.0**-149

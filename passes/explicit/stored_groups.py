@@ -13,13 +13,13 @@ from math import prod
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
+from numc.numerics.binary32 import INFINITY
 from numc.numerics.groups import GroupConversion
 from numc.numerics.stored import group_count, groups_of
 from numc.passes import linalg
 from numc.passes.explicit.group_codes import MAGNITUDE, exponent, narrowing, widening
 from numc.passes.explicit.inlined import inlined
 from numc.passes.explicit.stored_bits import codes_of, collapsed, expanded, integer, part, planes_of, put
-from numc.passes.kernels.values.group_values import INFINITY
 
 _Body = Callable[..., ir.Value]
 

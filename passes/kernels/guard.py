@@ -9,6 +9,7 @@ is watched, only these are bounded.
 
 from __future__ import annotations
 
+from numc.numerics.binary32 import INFINITY
 from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.datapaths.datapath import Guard
 from numc.passes.kernels.kernel import Kernel
@@ -16,7 +17,7 @@ from numc.passes.kernels.ssa import PTR, Value
 
 # The smallest non-zero magnitude, less one, and the largest one, of rows and of lanes: encodings.
 RANGES = dict.fromkeys(("rlow", "rhigh", "llow", "lhigh"), "i32")
-_BIAS, _INFINITY, _MINUS_ZERO = 127, 0x7F800000, 0x80000000
+_BIAS, _MINUS_ZERO = 127, 0x80000000
 
 
 def guard_text(kernel: Kernel, limits: Guard) -> str:
@@ -44,7 +45,7 @@ def guard_text(kernel: Kernel, limits: Guard) -> str:
         apart = f.binary("subi", product(*most), product(*least))
         holds = both(holds, f.compare("sle", apart, f.int(limits.spread)))
     for name in ("rhigh", "lhigh"):
-        holds = both(holds, f.compare("ult", f[name], f.int(_INFINITY)))
+        holds = both(holds, f.compare("ult", f[name], f.int(INFINITY)))
     if not limits.minus_zero:
         holds = both(holds, f.compare("eq", zeros, f.int(0)))
     if limits.least > -149:

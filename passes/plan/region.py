@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 
 from torch_mlir import ir
 
+from numc.numerics.binary32 import INFINITY
 from numc.passes import facts, linalg
 from numc.passes.buffers.loop_nest import element, in_memory
 from numc.passes.kernels.isa.instruction_set import InstructionSet
@@ -136,12 +137,9 @@ def _calibrated(op: ir.Operation, where: str) -> tuple[int, int] | None:
     if CALIBRATION not in op.attributes:
         return None
     words = facts.get(op, CALIBRATION)
-    if not isinstance(words, list) or len(words) != 2 or not all(type(w) is int and 0 <= w < _INFINITY for w in words):
+    if not isinstance(words, list) or len(words) != 2 or not all(type(w) is int and 0 <= w < INFINITY for w in words):
         raise NumcError(f"{where}{CALIBRATION} = {words}: want two encodings of finite magnitudes")
     return words[0], words[1]
-
-
-_INFINITY = 0x7F800000
 
 
 def task_of(region: Region, packing: Packing | None, operands: list[Operand]) -> Task:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from numc.compiler.arrays.statistics import FRACTIONS, Histogram, TensorStatistics
+from numc.numerics.binary32 import INFINITY
 from numc.numerics.formats import Conversion, Format
 from numc.numerics.formats.rounding import round_real
 from numc.passes.kernels.abi import LEAST_EXPONENT, VALUE_COUNTS, VALUE_LIMITS
@@ -22,7 +23,6 @@ from numc.support.errors import NumcError
 IntArray = npt.NDArray[np.int64]
 
 _BINS = VALUE_COUNTS.field("exponents").count
-_INFINITY = 0x7F800000  # the bits of a float32
 
 
 def tensor_statistics(
@@ -56,7 +56,7 @@ def tensor_statistics(
     )
 
 
-_NO_LIMITS = (_INFINITY, 0, 0, 0, 0)  # of formats with groups, where the neighbours of a number decide
+_NO_LIMITS = (INFINITY, 0, 0, 0, 0)  # of formats with groups, where the neighbours of a number decide
 
 
 @cache
@@ -66,10 +66,10 @@ def _limits(to: Conversion) -> tuple[int, ...]:
 
     def least(sign: int, holds: Callable[[float], bool]) -> int:
         # A conversion is monotonic. What overflows to NaN is neither zero nor subnormal.
-        return bisect_left(range(_INFINITY), True, key=lambda bits: holds(abs(round_real(sign * _float(bits), to))))
+        return bisect_left(range(INFINITY), True, key=lambda bits: holds(abs(round_real(sign * _float(bits), to))))
 
     words: dict[str, int | list[int]] = {
-        "largest": bisect_left(range(_INFINITY), True, key=lambda bits: _float(bits) > fmt.max_finite) - 1,
+        "largest": bisect_left(range(INFINITY), True, key=lambda bits: _float(bits) > fmt.max_finite) - 1,
         "nonzero": [least(sign, lambda y: y != 0) for sign in (1, -1)],
         "normal": [least(sign, lambda y: not y < fmt.min_normal) for sign in (1, -1)],
     }

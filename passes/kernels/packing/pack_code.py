@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from numc.numerics.binary32 import NAN
 from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.guard import magnitude_range
 from numc.passes.kernels.kernel import Kernel
@@ -269,7 +270,7 @@ def _bf16_bits(code: Code, kernel: Kernel, side: str, raw: Value) -> Value:
     if kernel.access(side).narrow:
         return bits
     # The payload of a NaN could be in the half of its bits that gets lost.
-    return code.select(code.compare("uno", raw, raw), code.int(0x7FC00000), bits)
+    return code.select(code.compare("uno", raw, raw), code.int(NAN), bits)
 
 
 def load_operand(code: Code, kernel: Kernel, side: str, address: Value, mask: Value | None = None) -> Value:

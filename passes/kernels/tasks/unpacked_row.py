@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 
+from numc.numerics.binary32 import INFINITY
 from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.datapaths.datapath import NOTHING, Drawn, Guard, product_numbers
 from numc.passes.kernels.guard import magnitude_range
@@ -294,7 +295,7 @@ def _bounds(f: Function, kernel: Kernel, limits: Guard) -> tuple[Value, Value]:
     least = f.i64("minsi", f.i64("maxsi", f.i64("subi", limits.product + 2 * bias, low), 0), 511)
     most = f.i64("subi", limits.largest - 2 + 2 * bias - kernel.growth + 1, high)
     most = f.i64("minsi", f.i64("maxsi", most, 0), 255)
-    finite = f.compare("ult", f["row_high"], f.int(0x7F800000))
+    finite = f.compare("ult", f["row_high"], f.int(INFINITY))
     most = f.select(finite, most, f.number(0))
     code = f.lanes(kernel.tile.width)
     bounds = [code.broadcast(f.cast("trunci", f.i64("shli", x, 23), "i32")) for x in (least, most)]

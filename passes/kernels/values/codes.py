@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from numc.numerics.binary32 import INFINITY, NAN
 from numc.numerics.formats import RECORDS, Conversion, Format, Record
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.rounding import emit_round
 
-_INFINITY, _NAN = 0x7F800000, 0x7FC00000
 _FP32 = RECORDS["fp32"]
 
 
@@ -43,7 +43,7 @@ def _widened(code: Code, top: Value, fmt: Record, *, clean: bool) -> Value:
         small = code.f32(0.0)
     is_small = code.compare("ult", bits, code.int(1 << _FP32.significand_bits))
     found = code.cast("bitcast", code.select(is_small, small, wide), "i32")
-    special = code.int(_NAN) if fmt.finite else code.binary("ori", bits, code.int(_INFINITY))
+    special = code.int(NAN) if fmt.finite else code.binary("ori", bits, code.int(INFINITY))
     is_special = code.compare("uge", bits, code.int(_first_special(fmt) << unused - below))
     found = code.select(is_special, special, found)
     return code.cast("bitcast", code.binary("ori", found, code.binary("andi", top, code.int(sign))), "f32")
@@ -94,10 +94,10 @@ def emit_narrowed(code: Code, x: Value, fmt: Format) -> Value:
     # Only a small number is converted: of others the result would be undefined.
     small = code.cast("fptosi", code.select(is_small, quanta, code.f32(0.0)), "i32")
     normal = code.binary("shrui", code.binary("subi", magnitude, code.int(rebias)), code.int(shift))
-    is_infinity = code.compare("eq", magnitude, code.int(_INFINITY))
+    is_infinity = code.compare("eq", magnitude, code.int(INFINITY))
     finite = normal if fmt.finite else code.select(is_infinity, code.int(_first_special(fmt)), normal)
     found = code.select(is_small, small, finite)
-    is_nan = code.compare("ugt", magnitude, code.int(_INFINITY))
+    is_nan = code.compare("ugt", magnitude, code.int(INFINITY))
     return code.select(is_nan, code.int(fmt.encode(float("nan"))), code.binary("ori", found, sign))
 
 

@@ -9,13 +9,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from numc.numerics.binary32 import INFINITY, NAN
 from numc.numerics.formats import Noise
 from numc.numerics.groups import GroupConversion
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.ssa import Value
-
-INFINITY = 0x7F800000
-NAN = 0x7FC00000
 
 
 @dataclass(frozen=True)

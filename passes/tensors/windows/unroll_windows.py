@@ -14,12 +14,13 @@ from math import prod
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
+from numc.numerics.binary32 import INFINITY
 from numc.passes import linalg
 from numc.passes.dialect import varies
 from numc.passes.tensors.windows.window_parts import MOST_PARTS, Source, Window
 
 # Extremes, and what the result of every window is at least or at most.
-_NEUTRAL = {"arith.maximumf": "0xFF800000 : f32", "arith.minimumf": "0x7F800000 : f32"}
+_NEUTRAL = {"arith.maximumf": "0xFF800000 : f32", "arith.minimumf": f"0x{INFINITY:X} : f32"}
 # An operation reads so many slices at most, whose elements are so far apart at most: others do not get into lanes.
 _MOST, _APART = 16, 2
 

@@ -38,6 +38,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from numc.numerics.binary32 import INFINITY
 from numc.numerics.formats import FORMATS, Conversion
 from numc.numerics.operators import Fma
 from numc.passes.kernels.builder import Code
@@ -239,7 +240,7 @@ def split(code: Code, isa: InstructionSet, x: Value, precision: int) -> Value:
 
 def _power(code: Code, x: Value) -> Value:
     """The power of two at or below the magnitude of `x`; 0 where that is subnormal."""
-    field = code.binary("andi", code.cast("bitcast", x, "i32"), code.int(0x7F800000))
+    field = code.binary("andi", code.cast("bitcast", x, "i32"), code.int(INFINITY))
     return code.cast("bitcast", field, "f32")
 
 

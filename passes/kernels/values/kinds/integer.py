@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from numc.numerics.binary32 import INFINITY, NAN
 from numc.numerics.formats import FORMATS
 from numc.numerics.kinds.integer import Int
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.ssa import Value
-from numc.passes.kernels.values.group_values import INFINITY, NAN, GroupCode, Scaling, clamp, round_to_integer
+from numc.passes.kernels.values.group_values import GroupCode, Scaling, clamp, round_to_integer
 
 _LARGEST = float(FORMATS["fp32"].max_finite)
 

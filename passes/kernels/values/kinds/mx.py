@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from numc.numerics.binary32 import INFINITY
 from numc.numerics.kinds.mx import SCALE_BIAS, Mx
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.carrier import F32
 from numc.passes.kernels.values.group_values import (
-    INFINITY,
     GroupCode,
     Scaling,
     clamp,
