@@ -18,6 +18,7 @@ from numc.numerics.dtypes import BITS_DTYPES
 from numc.runtime.abi import Input, TensorSpec, WidthRange, encode_abi
 from numc.runtime.caller import caller, dense_tensors
 from numc.runtime.container import Contents, read_program_and_abi, write_program
+from numc.runtime.context import CONTEXT
 from numc.runtime.library import ErrorText, Observer, RunOptions, library
 from numc.runtime.signature import signer
 from numc.runtime.tensors import (
@@ -48,10 +49,6 @@ _MOST_THREADS = 1024
 
 #: What a run returns in which NUMC_CHECK found something (numc.h).
 CHECK_FAILED = -4
-
-#: Context managers that every run of a program enters: those of verification, statistics and profiles while they are
-#: active. One that profiles gives the address of a numc_profile.
-WATCHES: list[Callable[[Program], contextlib.AbstractContextManager[int | None]]] = []
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -201,9 +198,9 @@ class Program:
             count = threads if plain else checked_integer(threads, "threads", 1, _MOST_THREADS)
         chosen = None if widths is None else self._chosen(widths)
         options, address = self._told(count, seed, chosen)
-        if WATCHES:
+        if CONTEXT.watches:
             with DefaultEnvironment(), contextlib.ExitStack() as stack:
-                for watch in WATCHES:
+                for watch in CONTEXT.watches:
                     options.profile = stack.enter_context(watch(self)) or options.profile
                 found = self._found(values, address, tensors, orders)
         else:
@@ -303,7 +300,7 @@ class Program:
 
     def _told(self, count: int, seed: int | None, chosen: Options | None) -> tuple[RunOptions, int]:
         """Return what a run is told, and its address; the same for every run with so many threads and nothing else."""
-        if seed is not None or chosen is not None or WATCHES:
+        if seed is not None or chosen is not None or CONTEXT.watches:
             drawn = 0 if seed is None else seed_number(seed)
             options = RunOptions(ctypes.sizeof(RunOptions), count, seed is not None, drawn)
             if chosen is not None:

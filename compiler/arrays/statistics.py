@@ -13,6 +13,7 @@ from typing import Any
 
 from numc.numerics.datapaths import Blocks
 from numc.numerics.formats import Conversion
+from numc.runtime.context import CONTEXT
 from numc.support.arguments import checked
 from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError, did_you_mean, quoted, shortened
@@ -435,10 +436,8 @@ def sampling(text: str | float | Fraction) -> Fraction:
 
 MAX_SAMPLE = 1 << 20
 _SAMPLE = re.compile(r"\s*[0-9]{1,9}(/[0-9]{1,9}|\.[0-9]{0,18})?\s*")
-COUNTING: list[None] = []
-"""One item for each active block of numc.collect_stats that counts swamping."""
 
 
 def counting() -> bool:
     """Whether programs that are compiled now have to be able to count swamping."""
-    return bool(COUNTING)
+    return bool(CONTEXT.counting)

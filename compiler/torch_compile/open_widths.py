@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from numc.runtime.abi import WidthRange
+from numc.runtime.context import CONTEXT
 from numc.runtime.program import Program
 from numc.runtime.widths import layers_like
 from numc.support.errors import NumcError, did_you_mean, quoted
@@ -32,9 +33,6 @@ class _Block:
                 raise NumcError(f"widths: {what}{near}")
 
 
-_blocks: list[_Block] = []
-
-
 @contextlib.contextmanager
 def widths(given: Any) -> Iterator[None]:
     """Let what torch.compile compiled with numc choose these widths while a ``with`` block lasts, in all threads.
@@ -46,19 +44,16 @@ def widths(given: Any) -> Iterator[None]:
     Raises NumcError for widths that a layer does not have, and at the end of the block for a layer that no graph had.
     """
     block = _Block(given)
-    _blocks.append(block)
-    try:
+    with CONTEXT.widths.around(block):
         yield
-    finally:
-        _blocks.remove(block)
     block.check()
 
 
 def widths_of(program: Program) -> Any:
     """Return what the innermost block gives to a program: the argument `widths` of its run."""
-    if not _blocks or not program.widths:
+    if not CONTEXT.widths or not program.widths:
         return None
-    block = _blocks[-1]
+    block: _Block = CONTEXT.widths[-1]
     block.see(program.widths)
     layers = [each.layer for each in program.widths]
     if callable(block.given):

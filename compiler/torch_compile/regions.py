@@ -41,6 +41,7 @@ from numc.frontends.pytorch.graphs.selections import by_repeats
 from numc.numerics.policy.presets import Arithmetic
 from numc.runtime.caller import orders_of
 from numc.runtime.container import Contents
+from numc.runtime.context import CONTEXT
 from numc.runtime.program import Program
 from numc.support.errors import CompilerBug, NumcError
 
@@ -78,45 +79,28 @@ class Counters:
 
 
 COUNTERS = Counters()
-_override: list[Arithmetic] = []
-_tallies: list[Counter[tuple[str, str]]] = []
-_seeds: list[Iterator[int]] = []
 
 
 @contextlib.contextmanager
 def arithmetic(chosen: Arithmetic) -> Iterator[None]:
     """Run what torch.compile compiled with numc in another arithmetic while a ``with`` block lasts, in all threads."""
-    _override.append(chosen)
-    try:
+    with CONTEXT.arithmetics.around(chosen):
         yield
-    finally:
-        _override.pop()
 
 
 def in_use(arithmetic: Arithmetic) -> Arithmetic:
     """Return the arithmetic of the innermost ``with`` block, or the given one outside of all."""
-    return _override[-1] if _override else arithmetic
+    return CONTEXT.arithmetics[-1] if CONTEXT.arithmetics else arithmetic
 
 
-@contextlib.contextmanager
-def seeded(seeds: Iterator[int]) -> Iterator[None]:
+def seeded(seeds: Iterator[int]) -> contextlib.AbstractContextManager[Iterator[int]]:
     """Let the runs of programs in a ``with`` block draw with the next of these seeds, modulo 2^64."""
-    _seeds.append(seeds)
-    try:
-        yield
-    finally:
-        _seeds.pop()
+    return CONTEXT.seeds.around(seeds)
 
 
-@contextlib.contextmanager
-def tally() -> Iterator[Counter[tuple[str, str]]]:
+def tally() -> contextlib.AbstractContextManager[Counter[tuple[str, str]]]:
     """Count the multiply-adds of the programs that run while a ``with`` block lasts, by role and operator."""
-    found: Counter[tuple[str, str]] = Counter()
-    _tallies.append(found)
-    try:
-        yield found
-    finally:
-        _tallies[:] = [each for each in _tallies if each is not found]
+    return CONTEXT.tallies.around(Counter())
 
 
 class Keeping(Protocol):
@@ -208,9 +192,9 @@ class Region:
         for number, order in self.input_orders.items():
             tensors[number] = tensors[number].permute(order)
         program = self.program(chosen, (tuple(taken.items()), tuple(made.items())))
-        seed = next(_seeds[-1]) % 2**64 if _seeds else None
+        seed = next(CONTEXT.seeds[-1]) % 2**64 if CONTEXT.seeds else None
         results = program.run(tuple(tensors), tensors=True, seed=seed, widths=widths_of(program), orders=self._orders)
-        for counts in _tallies:
+        for counts in CONTEXT.tallies:
             for row in program.manifest["fmas"] or ():
                 counts[row["role"], row["fma"]] += row["count"]
         for number, stored in made.items():

@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from numc.compiler.arrays.statistics import (
-    COUNTING,
     LAST_BIN,
     WHAT,
     Histogram,
@@ -34,8 +33,9 @@ from numc.numerics.grammar import stated_fma
 from numc.numerics.groups import GroupConversion
 from numc.numerics.numpy_groups import convert_operand
 from numc.numerics.operators import INTERNAL, Fma
+from numc.runtime.context import CONTEXT
 from numc.runtime.library import library
-from numc.runtime.program import WATCHES, Program
+from numc.runtime.program import Program
 from numc.studies.observe.operands import Operands
 from numc.studies.observe.tensor_counts import tensor_statistics
 from numc.support.environment import in_default_environment
@@ -340,15 +340,9 @@ def collect_stats(what: str | Iterable[str] = WHAT, *, sample: str | float | Fra
     ``statistics=True``.
     """
     names = chosen(what)
-    if "swamping" in names and COUNTING:
+    if "swamping" in names and CONTEXT.counting:
         raise NumcError("collect_stats: another block counts swamping already: leave it out of one of them")
     collected = Collected(names, sampling(sample))
-    if "swamping" in names:
-        COUNTING.append(None)
-    WATCHES.append(collected.around)
-    try:
+    counting = CONTEXT.counting.around(None) if "swamping" in names else contextlib.nullcontext()
+    with counting, CONTEXT.watches.around(collected.around):
         yield collected
-    finally:
-        WATCHES.remove(collected.around)
-        if "swamping" in names:
-            COUNTING.pop()

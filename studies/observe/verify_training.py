@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from numc.runtime.program import WATCHES, Program, seed_number
+from numc.runtime.context import CONTEXT
+from numc.runtime.program import Program, seed_number
 from numc.studies.observe.verify import Report, Watch
 from numc.support.arguments import checked_integer
 from numc.support.environment import in_default_environment
@@ -46,8 +47,5 @@ def verify_training(*, samples: int = 20, seed: int = 0) -> Iterator[Watched]:
     ``conv1/dgrad``, ``conv1/wgrad``. Raises NumcError for numbers out of range.
     """
     watched = Watched(checked_integer(samples, "samples", 1, 2**31 - 1), seed_number(seed))
-    WATCHES.append(watched.around)
-    try:
+    with CONTEXT.watches.around(watched.around):
         yield watched
-    finally:
-        WATCHES.remove(watched.around)

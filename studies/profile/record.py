@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from numc.runtime.context import CONTEXT
 from numc.runtime.library import library
-from numc.runtime.program import WATCHES, Program
+from numc.runtime.program import Program
 from numc.studies.profile.count import SPAN, Interval, Spans, profile_of
 from numc.studies.profile.profile import Profile
 from numc.studies.profile.roofline import check_given
@@ -104,11 +105,10 @@ def profile(*, peak: float | None = None, bandwidth: float | None = None) -> Ite
     """
     check_given(peak, bandwidth)
     profiled = Profiled(peak, bandwidth)
-    WATCHES.append(profiled.around)
     try:
-        yield profiled
+        with CONTEXT.watches.around(profiled.around):
+            yield profiled
     finally:
-        WATCHES.remove(profiled.around)
         profiled.close()
 
 
@@ -136,11 +136,8 @@ def profile_program(
     def around(running: Program) -> contextlib.AbstractContextManager[int | None]:
         return profiled.around(running) if running is program else contextlib.nullcontext()
 
-    WATCHES.append(around)
-    try:
+    with CONTEXT.watches.around(around):
         for _ in range(repeat):
             program(*args, threads=threads, seed=seed, widths=widths, **named)
             profiled.step()
-    finally:
-        WATCHES.remove(around)
     return profile_of(profiled._done, peak, bandwidth, inside=True)

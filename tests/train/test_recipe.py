@@ -19,7 +19,7 @@ torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402, N812
 
 import numc  # noqa: E402
-from numc.compiler.torch_compile import regions  # noqa: E402
+from numc.runtime.context import CONTEXT  # noqa: E402
 from numc.train import Decision, DynamicPrecision, Recipe, Static  # noqa: E402
 
 X, Y = torch.linspace(-2, 2, 24 * 8).reshape(24, 8), torch.arange(24) % 4
@@ -310,7 +310,7 @@ def test_wrong_use_is_an_error_and_loses_nothing(training) -> None:
         refused("Static: the block of a DynamicPrecision is open already", Static("mp").__enter__)
         refused("prepare inside of a recipe's block: call it before training", recipe.prepare, training.step, X, Y)
         refused("a checkpoint inside of the block", recipe.state_dict)
-    assert regions._override == []
+    assert CONTEXT.arithmetics == []
     refused("update needs the loss of the step: update(loss), or watch(criterion) before", recipe.update)
     refused("loss: got a tensor of torch.float32 with the shape (24, 8), want one real number", recipe.update, X)
     refused("loss: got '1.0', want a number, or a tensor with one element", recipe.update, "1.0")
@@ -379,7 +379,7 @@ def test_an_interrupted_step_does_not_count(training) -> None:
     with pytest.raises(numc.NumcError, match="update without a step"):
         recipe.update()
     with recipe:
-        assert regions._override == [recipe.current]
+        assert CONTEXT.arithmetics == [recipe.current]
     assert recipe.update(torch.tensor(2.0, dtype=torch.bfloat16)).values == {"loss": 2.0}
     assert recipe.update.__doc__
     assert recipe.step_shares() == {"bf16_1_1": 1.0}

@@ -17,6 +17,7 @@ import torch
 from numc.compiler.arrays.statistics import shares
 from numc.compiler.torch_compile import open_widths, regions
 from numc.numerics.policy.presets import Arithmetic
+from numc.runtime.context import CONTEXT
 from numc.support.arguments import checked, checked_integer
 from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError, quoted, shortened
@@ -31,7 +32,6 @@ VERSION = 1
 """Of `Recipe.state_dict`."""
 _RUNS = 1 << 16
 """Seeds of stochastic rounding for each step, one for each run of a program."""
-_inside: list[Recipe] = []
 
 
 @in_default_environment
@@ -112,8 +112,8 @@ class Recipe(ABC):
         return shares(self._fmas)
 
     def __enter__(self) -> Recipe:
-        if _inside:
-            which = "this recipe" if _inside[-1] is self else f"a {type(_inside[-1]).__name__}"
+        if CONTEXT.recipes:
+            which = "this recipe" if CONTEXT.recipes[-1] is self else f"a {type(CONTEXT.recipes[-1]).__name__}"
             raise NumcError(f"{type(self).__name__}: the block of {which} is open already: a step has one recipe")
         if self._states is not None and self._states.put_in_place():
             self._states = None
@@ -123,12 +123,11 @@ class Recipe(ABC):
             if self.widths is not None:
                 stack.enter_context(open_widths.widths(self.widths))
             self._tally = stack.enter_context(regions.tally())
+            stack.enter_context(CONTEXT.recipes.around(self))
             self._open = stack.pop_all()
-        _inside.append(self)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        _inside.remove(self)
         assert self._open is not None
         self._open.close()
         self._open = None
@@ -213,7 +212,7 @@ class Recipe(ABC):
         criterion.register_forward_hook(torch.compiler.disable(self._take))
 
     def _take(self, module: torch.nn.Module, _: Any, result: Any) -> None:
-        if _inside and _inside[-1] is self:
+        if CONTEXT.recipes and CONTEXT.recipes[-1] is self:
             self._watched.append(loss_of(getattr(result, "loss", result), type(module).__name__))
 
     def prepare(self, step: Callable[..., Any], *batch: Any, keep: Sequence[Any] = ()) -> None:
@@ -224,7 +223,7 @@ class Recipe(ABC):
         function `step` refers to. They and the generators of random numbers of torch, numpy and Python are as before
         afterwards. Raises NumcError if nothing is found that the step changes.
         """
-        if _inside:
+        if CONTEXT.recipes:
             raise NumcError(f"{type(self).__name__}: prepare inside of a recipe's block: call it before training")
         with regions.seeded(itertools.count(self._seed)):
             self._states = prepare(self._arithmetics.values(), step, batch, keep)

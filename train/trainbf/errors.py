@@ -10,7 +10,8 @@ import numpy.typing as npt
 import torch
 
 from numc.compiler.torch_compile import regions
-from numc.runtime.program import WATCHES, Program
+from numc.runtime.context import CONTEXT
+from numc.runtime.program import Program
 from numc.studies.difference import Differences
 from numc.studies.observe.operands import Operands
 from numc.support.arguments import check_function
@@ -67,11 +68,7 @@ def layer_results(run: Callable[[], Any], given: Given) -> Results:
 
         return program.observe(observe) if table else contextlib.nullcontext()
 
-    WATCHES.append(around)
-    try:
-        with regions.arithmetic(named(given)[1]), torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            run()
-    finally:
-        WATCHES.remove(around)
+    with CONTEXT.watches.around(around), regions.arithmetic(named(given)[1]), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        run()
     return found

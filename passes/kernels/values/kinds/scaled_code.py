@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from numc.numerics.binary32 import INFINITY, NAN
 from numc.numerics.formats import FORMATS, floor_log2
 from numc.numerics.kinds.scaled_groups import Scaled, saturating
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.carrier import F32
-from numc.passes.kernels.values.group_values import INFINITY, NAN, GroupCode, Scaling, emit_exponent
+from numc.passes.kernels.values.group_values import GroupCode, Scaling, emit_exponent
 from numc.passes.kernels.values.rounding import emit_round
 
 _LARGEST, _LEAST = float(FORMATS["fp32"].max_finite), 2.0**-149
