@@ -66,7 +66,7 @@ fuzz: install-test
 
 # The faults of tests/mutants.toml, one at a time in a copy of the sources: the default tier has to find each of them.
 mutants: install-test
-	$(RUN)/python tools/mutants.py
+	$(RUN)/python -m tools.mutants
 
 RELEASE := $(RUN)/python -m pip install --quiet --disable-pip-version-check '.[release]'
 

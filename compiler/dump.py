@@ -28,7 +28,7 @@ class Dump:
 
     ``03-numc-tidy-conversions.mlir`` is the IR after a pass that changed it, ``.diff`` beside it how,
     ``numc.mlir`` the IR after a stage, ``index.md`` the list of all passes. What an earlier compilation left there of
-    the first kinds is removed. Raises NumcError if the folder cannot be written.
+    the first kinds is removed. Raises NumcError if the folder cannot be written or has another ``index.md``.
     """
 
     folder: Path
@@ -37,6 +37,11 @@ class Dump:
     _since: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
+        index = self.folder / INDEX
+        if not index.exists():
+            return
+        if not _is_ours(index):
+            raise NumcError(f"{index}: is not of a dump and would be overwritten: name another folder")
         for file in self.folder.iterdir():
             if _OURS.fullmatch(file.name):
                 file.unlink()
@@ -76,6 +81,15 @@ class Dump:
         except OSError as error:
             reason = error.strerror or error
             raise NumcError(f"{file}: cannot write the IR: {reason}: name an existing folder") from None
+
+
+def _is_ours(index: Path) -> bool:
+    """Whether a file is the index of a dump: it begins as those do, of this version or an older one."""
+    try:
+        with open(index, encoding="utf-8") as file:
+            return file.readline() == _HEAD[: _HEAD.index("\n") + 1]
+    except (OSError, UnicodeDecodeError):
+        return False
 
 
 def progress_of(folder: Path) -> tuple[int, str]:

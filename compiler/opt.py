@@ -74,14 +74,17 @@ def opted(
         _check_stage(pipeline.stage_of(module), after, name)
         pipeline.run(module, state, after=after, to=to)
         return pipeline.text(module, to)
-    run_steps(module, steps, state)
+    run_steps(module, steps, state, "--passes")
     return pipeline.text(module)
 
 
-def run_steps(module: ir.Module, steps: Sequence[str], state: pipeline.State) -> None:
-    """Run passes by their names on a module, in place; all names are looked up before the first pass runs."""
+def run_steps(module: ir.Module, steps: Sequence[str], state: pipeline.State, what: str = "passes") -> None:
+    """Run passes by their names on a module, in place; all names are looked up before the first pass runs.
+
+    what: the name of the argument or option that names them. Raises NumcError for an unknown one.
+    """
     facts.drop(module.operation, pipeline.STAGE)
-    for step, function in [(step, _find(step, module)) for step in steps]:
+    for step, function in [(step, _find(step, module, what)) for step in steps]:
         pipeline.run_pass(step, function, module, state)
 
 
@@ -100,13 +103,13 @@ def _check_stage(stage: str | None, after: str, name: str) -> None:
     raise NumcError(f"--from {after}: {name} is IR after the stage '{stage}': want --from {stage}")
 
 
-def _find(step: str, module: ir.Module) -> Pass:
+def _find(step: str, module: ir.Module, what: str) -> Pass:
     """Return the pass `step`: one of ours, one from outside, or upstream pass text. Raises NumcError."""
     if ours := find_pass(step):
         return ours
     others = outside()
     if step in others:
-        return _from_outside(others[step])
+        return _from_outside(others[step], what)
     try:
         PassManager.parse(f"builtin.module({step})", module.context)
     except ValueError as error:
@@ -115,15 +118,15 @@ def _find(step: str, module: ir.Module) -> Pass:
         reason = str(error).splitlines()[0].split("error: ")[-1]
         if "does not refer to a registered pass" in reason:
             reason = "no such pass"
-        raise NumcError(f"--passes {quoted(step)}: {reason}{near}: see `numc list passes`") from None
+        raise NumcError(f"{what} {quoted(step)}: {reason}{near}: see `numc list passes`") from None
     return upstream("", step)
 
 
-def _from_outside(entry: EntryPoint) -> Pass:
+def _from_outside(entry: EntryPoint, what: str) -> Pass:
     try:
         function = entry.load()
     except Exception as error:
-        raise NumcError(f"--passes '{entry.name}': {entry.value} cannot be imported: {error}") from None
+        raise NumcError(f"{what} '{entry.name}': {entry.value} cannot be imported: {error}") from None
     return Pass((getattr(function, "__doc__", None) or "").strip(), lambda module, _: function(module.operation))
 
 
@@ -154,10 +157,13 @@ _UPSTREAM = (
 )
 
 
-def split_passes(text: str) -> list[str]:
-    """Split at the commas outside brackets. Raises NumcError for an empty name or unbalanced brackets."""
+def split_passes(text: str, what: str = "passes") -> list[str]:
+    """Split at the commas outside brackets; what: the name of the argument or option that has the text.
+
+    Raises NumcError for an empty name or unbalanced brackets.
+    """
     steps, depth = [""], 0
-    for character in checked_text(text, "--passes", 20_000):
+    for character in checked_text(text, what, 20_000):
         depth += (character in "([{") - (character in ")]}")
         if depth < 0:
             break
@@ -167,7 +173,7 @@ def split_passes(text: str) -> list[str]:
             steps[-1] += character
     steps = [step.strip() for step in steps]
     if depth != 0:
-        raise NumcError(f"--passes {quoted(text)}: unbalanced brackets: want a,b{{option=1}},func.func(c)")
+        raise NumcError(f"{what} {quoted(text)}: unbalanced brackets: want a,b{{option=1}},func.func(c)")
     if not all(steps):
-        raise NumcError(f"--passes {quoted(text)}: an empty name: want a,b{{option=1}},func.func(c)")
+        raise NumcError(f"{what} {quoted(text)}: an empty name: want a,b{{option=1}},func.func(c)")
     return steps

@@ -60,7 +60,7 @@ def _words_of_users(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     if any(name.startswith("test_any_") for name in names) or request.path.parent.name == "passes":
         yield
         return
-    about = re.compile(r"\.mlir|^loc\(\"-\"|--passes|pip install torch-mlir|^'tensor\.bitcast'|^<text>")
+    about = re.compile(r"\.mlir|^loc\(\"-\"|^(--)?passes|pip install torch-mlir|^'tensor\.bitcast'|^<text>")
     said: list[str] = []
     made = NumcError.__init__
 

@@ -16,14 +16,13 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from tools.rooms import PACKAGE, ROOMS, ROOT
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-ROOT = Path(__file__).resolve().parents[1]
-PACKAGE = ROOT / "src" / "numc"
-ROOMS = sorted(link.name for link in PACKAGE.iterdir() if link.is_symlink())
 MOST = 16
 PROCESSOR = re.compile(r"\b_mm\w*_|R_X86|rdtsc|cpuid|mxcsr|__builtin_cpu|immintrin", re.IGNORECASE)
 MACHINE = ("runtime/src/machine", "passes/kernels/isa", "passes/kernels/backend")

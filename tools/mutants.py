@@ -1,6 +1,6 @@
 """Runs the mutants of tests/mutants.toml: faults in the sources, each of which the default tier of the tests must find.
 
-``python tools/mutants.py [--check] [name ...]`` changes one place at a time in a temporary copy of the sources and runs
+``python -m tools.mutants [--check] [name ...]`` changes one place at a time in a temporary copy of the sources and runs
 the tests that are listed for the mutant. It prints a table; the exit status is 1 if a mutant survives, if its place in
 the sources is not found exactly once, or if its tests do not pass without it. ``--check`` only looks for the places.
 """
@@ -24,14 +24,14 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from tools.rooms import ROOMS, ROOT
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-ROOT = Path(__file__).resolve().parents[1]
 MUTANTS = ROOT / "tests" / "mutants.toml"
-ROOMS = sorted(link.name for link in (ROOT / "src" / "numc").iterdir() if link.is_symlink())
 SOURCES = ("benchmarks", "examples", "src", "tests", "tools", *ROOMS)
 FILES = ("CMakeLists.txt", "pyproject.toml", "README.md")
 RUNTIME = "runtime/src"  # C++: its mutants need a build

@@ -67,5 +67,5 @@ def opt_command(
     options = arithmetic.options()
     options = replace(options, pack_weights=pack_weights, statistics=statistics, streams=streams, fast=not no_fast)
     text = mlir.load(file).mlir
-    steps = opt.split_passes(passes) if passes is not None else None
+    steps = opt.split_passes(passes, "--passes") if passes is not None else None
     output.write_text(out, opt.opted(text, file, options, after=after or "", to=last, steps=steps))

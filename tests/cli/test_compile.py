@@ -187,6 +187,18 @@ def test_unwritable_output_is_found_before_compiling(numc_run, folder, monkeypat
     assert "there is no folder gone" in numc_run("compile", folder / "matmul.mlir", "-o", "gone/m.numc").error
 
 
+def test_a_dump_overwrites_no_index_of_somebody_else(numc_run, folder):
+    Path("notes").mkdir()
+    mine = {"index.md": "# My notes\n", "01-tensors-mine.mlir": "module {}\n"}
+    for name, text in mine.items():
+        Path("notes", name).write_text(text)
+    done = numc_run("compile", folder / "matmul.mlir", "--dump-dir", "notes")
+    assert done.error == "notes/index.md: is not of a dump and would be overwritten: name another folder"
+    assert {file.name: file.read_text() for file in Path("notes").iterdir()} == mine
+    Path("notes/index.md").write_bytes(b"\xff")
+    assert numc_run("compile", folder / "matmul.mlir", "--dump-dir", "notes").error == done.error
+
+
 def test_dump_dir_that_is_a_file(numc_run, folder):
     Path("file").write_text("")
     assert numc_run("compile", folder / "matmul.mlir", "--dump-dir", "file").error == (

@@ -202,8 +202,15 @@ def test_passes_split_outside_brackets(text, steps):
 
 @pytest.mark.parametrize("text", ["", "a)", "a,", "f(a"])
 def test_passes_that_do_not_split(text):
-    with pytest.raises(NumcError, match="--passes"):
+    with pytest.raises(NumcError, match=f"^passes '{re.escape(text)}': "):
         split_passes(text)
+    with pytest.raises(NumcError, match="^--passes '"):
+        split_passes(text, "--passes")
+
+
+def test_errors_in_python_name_the_argument(dump):
+    with pytest.raises(NumcError, match="^passes 'bufferise': no such pass .did you mean 'bufferize'"):
+        numc.opt(dump / "numc.mlir", ["canonicalize", "bufferise"])
 
 
 def test_most_passes_need_no_main(numc_run, folder):

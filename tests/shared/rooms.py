@@ -1,6 +1,5 @@
 """The folders of the package, which stand at the top of the repository: src/numc links them."""
 
-from pathlib import Path
+from tools.rooms import ROOMS, ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
-ROOMS = tuple(sorted(link.name for link in (ROOT / "src" / "numc").iterdir() if link.is_symlink()))
+__all__ = ["ROOMS", "ROOT"]
