@@ -91,11 +91,27 @@ def test_roots_of_quotients_of_a_free_size() -> None:
     dict(of_torch(["sdpa"]))["sdpa[8]"]()  # times the root of 1 / sqrt(8), and traced for one that is not negative
 
 
-def test_an_operator_that_needs_a_fixed_size_says_so() -> None:
-    attempts = dict(of_onnx(["test_tfidfvectorizer_tf_batch_uniandbigrams_skip5"]))
-    for dim in (0, 1):
-        with pytest.raises(numc.NumcError, match="TfIdfVectorizer.*fixed size only: give shapes"):
-            attempts[f"test_tfidfvectorizer_tf_batch_uniandbigrams_skip5/X[{dim}]"]()
+@pytest.mark.parametrize(
+    ("name", "inputs", "message"),
+    [
+        (
+            "test_tfidfvectorizer_tf_batch_uniandbigrams_skip5",
+            ["X[0]", "X[1]"],
+            "TfIdfVectorizer.*fixed size only: give shapes",
+        ),
+        ("test_attention_3d", ["V[2]"], "Attention.*the last dimension of 'V' is available with a fixed size only"),
+        (
+            "test_resize_tf_crop_and_resize_extrapolation_value",
+            ["roi[0]"],
+            "Resize.*its roi is known only in a run: want a constant, or a value from --value",
+        ),
+    ],
+)
+def test_an_operator_that_needs_a_fixed_size_says_so(name: str, inputs: list[str], message: str) -> None:
+    attempts = dict(of_onnx([name]))
+    for given in inputs:
+        with pytest.raises(numc.NumcError, match=message):
+            attempts[f"{name}/{given}"]()
 
 
 @pytest.mark.slow

@@ -54,6 +54,16 @@ def _wrong(node: Node, n: int, needed: Sizes) -> str:
     return "" if sizes is None else differing(node.input(n), sizes, needed)
 
 
+def _attention(node: Node) -> str:
+    """Onnx takes a free size of the values for 0, and so that of the result."""
+    shape = node.known_shape(node.input(2))
+    if shape is None or len(shape) != 3 or isinstance(shape[2], int):
+        return ""
+    return (
+        f"the last dimension of '{node.input(2)}' is available with a fixed size only: give shapes={{...}} or --shape"
+    )
+
+
 def _compress(node: Node) -> str:
     return _wrong(node, 1, [None])
 
@@ -79,6 +89,7 @@ def _rotary(node: Node) -> str:
 
 
 _CHECKS: dict[str, Callable[[Node], str]] = {
+    "Attention": _attention,
     "Compress": _compress,
     "LRN": _local_response,
     "LpNormalization": _norm,

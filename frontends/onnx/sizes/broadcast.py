@@ -15,20 +15,14 @@ import onnx
 from numc.frontends.onnx.reading.read import origin
 from numc.frontends.onnx.rewrites.linear import letters_of
 from numc.frontends.onnx.rewrites.node import Array, Node
+from numc.frontends.onnx.sizes.symbolic_sizes import BROADCASTING
 
 Dim: TypeAlias = onnx.TensorShapeProto.Dimension
 Dims: TypeAlias = Sequence[Dim]
 
-_ELEMENTWISE = frozenset(
-    [
-        *("Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater"),
-        *("GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or", "Pow", "Sub"),
-        *("Sum", "Where", "Xor"),
-    ]
-)
 _TO_THE_FIRST = frozenset(["LayerNormalization", "PRelu", "RMSNormalization"])
 """Operators whose operands stretch to the first one, which does not."""
-_CORE = {**dict.fromkeys(_ELEMENTWISE | _TO_THE_FIRST, 0), "Gemm": 0, "MatMul": 2}
+_CORE = {**dict.fromkeys(BROADCASTING | _TO_THE_FIRST, 0), "Gemm": 0, "MatMul": 2}
 """Operators whose operands stretch, and how many of the last dimensions do not."""
 
 _OF_ONE_SIZE = frozenset(

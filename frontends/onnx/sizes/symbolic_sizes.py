@@ -231,13 +231,17 @@ _SAME = (
     *("LayerNormalization", "LeakyRelu", "Log", "LogSoftmax", "Mish", "Neg", "Not", "Reciprocal", "Relu", "Sigmoid"),
     *("Softmax", "Softplus", "Sqrt", "Tanh"),
 )
-_PAIRED = (
-    *("Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min", "Mod", "Mul"),
-    *("Or", "Pow", "Sub", "Sum", "Where", "Xor"),
+BROADCASTING = frozenset(
+    [
+        *("Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater"),
+        *("GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or", "Pow", "Sub"),
+        *("Sum", "Where", "Xor"),
+    ]
 )
+"""Operators on elements, whose operands stretch to one another."""
 _RESULTS: dict[str, Callable[[_Known, onnx.NodeProto], list[Size | None] | None]] = {
     **dict.fromkeys(_SAME, _kept),
-    **dict.fromkeys(_PAIRED, _paired),
+    **dict.fromkeys(BROADCASTING, _paired),
     "Expand": _expanded,
     "MatMul": _multiplied,
     "Reshape": _reshaped,

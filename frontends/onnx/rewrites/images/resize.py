@@ -96,19 +96,27 @@ def _axes(node: Node, shape: list[int | None]) -> list[_Axis] | None:
         if any(size is None and scale != 1 for size, scale in zip(lengths, factors, strict=True)):
             return None
         found = [0 if size is None else _scaled(size, scale) for size, scale in zip(lengths, factors, strict=True)]
-    region = node.constants.get(node.input(1))
-    if region is None or region.size != 2 * len(chosen):
-        region = np.array([0.0] * len(chosen) + [1.0] * len(chosen))
+    cropped = node.attribute("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"
+    region = _region(node, len(chosen)) if cropped else [0.0] * len(chosen) + [1.0] * len(chosen)
     axes = []
     for n, (axis, before, after, scale) in enumerate(zip(chosen, lengths, found, factors, strict=True)):
-        roi = float(region[n]), float(region[n + len(chosen)])
-        cropped = node.attribute("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"
+        roi = region[n], region[n + len(chosen)]
         if before is None or (scale == 1 and before == after and not (cropped and roi != (0.0, 1.0))):
             continue
         if before < 1 or after < 1:
             raise RefusedError(f"it resizes dimension {axis} from {before} to {after}: sizes start at 1")
         axes.append(_Axis(axis, before, after, scale, roi))
     return axes
+
+
+def _region(node: Node, count: int) -> list[float]:
+    """The part of an image that is resized: where it begins in each of the axes, and where it ends."""
+    region = node.constants.get(node.input(1))
+    if region is None:
+        raise RefusedError("its roi is known only in a run: want a constant, or a value from --value")
+    if region.size != 2 * count:
+        raise RefusedError(f"its roi has {region.size} elements: want {2 * count}, two for each axis")
+    return [float(x) for x in region.reshape(-1)]
 
 
 def _scaled(size: int, scale: float) -> int:

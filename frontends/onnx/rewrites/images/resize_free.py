@@ -43,7 +43,7 @@ def resize_free(node: Node, mode: str, coordinates: str) -> None:
             if scale == 1:
                 continue
             ratio = node.ints(scale.numerator), node.ints(scale.denominator)
-            after = _scaled(node, node.list_of([before]), *ratio)
+            after = _emit_scaled(node, node.list_of([before]), *ratio)
         elif axis < 2 and len(chosen) == rank:
             continue
         else:
@@ -67,7 +67,7 @@ def resize_free(node: Node, mode: str, coordinates: str) -> None:
         node.op("Identity", value, to=node.output(0))
 
 
-def _scaled(node: Node, before: str, grown: str, shrunk: str) -> str:
+def _emit_scaled(node: Node, before: str, grown: str, shrunk: str) -> str:
     """Emit a length times a scale as a float32 number, as ONNX has it, rounded down: 10 times 0.9 are 9.
 
     The exact product of 10 and the float32 number next to 0.9 is less.
