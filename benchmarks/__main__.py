@@ -42,6 +42,7 @@ def _sections() -> dict[str, tuple[Section, float]]:
         search,
         streams,
         training,
+        units,
         widths,
     )
 
@@ -50,6 +51,7 @@ def _sections() -> dict[str, tuple[Section, float]]:
         "sizes": (gemm.sizes, 0.4),
         "threads": (gemm.threads, 20),
         "skinny": (gemm.skinny, 0.5),
+        "units": (units.units, 0.4),
         "widths": (widths.widths, 0.5),
         "search": (search.search, 20),
         "models": (networks.models, 3),

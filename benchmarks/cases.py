@@ -49,6 +49,23 @@ OPERATORS: Mapping[str, Bar | None] = {
     "fma(a=bf16x2,acc=bf16x2,datapath=exact)": None,
 }
 
+#: Matrix units of accelerators: one of each kind of additions.
+UNITS: Mapping[str, Bar] = {
+    "volta_fp16": Bar(9, 6),
+    "ampere_bf16": Bar(9, 6),
+    "ampere_tf32": Bar(9, 6),
+    "hopper_fp16": Bar(9, 6),
+    "hopper_bf16": Bar(9, 6),
+    "hopper_e4m3": Bar(9, 6),
+    "blackwell_e4m3": Bar(9, 6),
+    "hopper_fp16_into_fp16": Bar(9, 6),
+    "cdna1_bf16": Bar(12, 12),
+    "cdna2_fp16": Bar(4, 4),
+    "cdna2_bf16_1k": Bar(4, 4),
+    "cdna3_bf16": Bar(12, 12),
+    "cdna3_fp8": Bar(12, 12),
+}
+
 #: The operators that whole models, and all tables but that of the operators, are measured with.
 FEW = ("fp32", "mp", "bf16_1_1", "bf16_1_2", "bf16_2_2{4}", "fmac(e6m9)")
 

@@ -31,6 +31,19 @@ def _largest(mine: Mapping[str, Row], key: str) -> float:
     return float(max(mine.values(), key=lambda row: row["sgemm_seconds"])[key])
 
 
+def units(rows: Rows) -> Table:
+    """Slowdown of matrix units against sgemm, and their time beside that of the model of single instructions."""
+    shapes = list(dict.fromkeys(row["shape"] for row in rows))
+    body = []
+    for unit in dict.fromkeys(row["unit"] for row in rows):
+        mine = {row["shape"]: row for row in rows if row["unit"] == unit}
+        last = mine[shapes[-1]]
+        slowdowns = [against(mine[shape]["slowdown"], last["must"]) for shape in shapes]
+        times = [number(last["ns"]), number(last["model_ns"])]
+        body.append((f"`{unit}`", f"`{last['datapath']}`", *slowdowns, number(last["must"]), *times))
+    return Table(("unit", "adds by", *shapes, "must", "ns / FMA", "MMA-Sim, ns / FMA"), tuple(body), 2)
+
+
 def sizes(rows: Rows) -> Table:
     """GFLOP/s by size."""
     table = pivot(rows, ("size",), "operator", lambda r: number(2 * r["size"] ** 3 / r["seconds"] / 1e9), short)
@@ -481,6 +494,7 @@ SUMMARIES: Mapping[str, Callable[[Mapping[str, Row]], Table]] = {"bars": bars, "
 #: For each other block of a page: the section of the results, the function that makes the table, and its title.
 TABLES: Mapping[str, tuple[str, Callable[[Rows], Table], str]] = {
     "gemm": ("gemm", gemm, "Slowdown against torch sgemm, one thread"),
+    "units": ("units", units, "Matrix units: slowdown against torch sgemm, one thread"),
     "sizes": ("sizes", sizes, "GFLOP/s of square products, one thread"),
     "threads": ("threads", threads, "Two threads, 1024x1024x1024"),
     "skinny": ("skinny", skinny, "Small products: slowdown against torch, one thread"),

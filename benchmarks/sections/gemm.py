@@ -32,18 +32,19 @@ def operators(seconds: float, quick: bool) -> list[Row]:
     with graphs.folder() as folder:
         for m, n, k in GEMM_SHAPES[:1] if quick else GEMM_SHAPES:
             a, b = operands(m, n, k)
-            calls = {fma: _matmul(a, b, fma) for fma in OPERATORS}
+            calls = {fma: matmul(a, b, fma) for fma in OPERATORS}
             calls["torch bf16"] = _torch_bf16(a, b)
             model, _, _ = graphs.matmul(Product(m, n, k), folder)
             calls["onnxruntime fp32"] = onnxruntime_call(model, {"a": a, "b": b})
             for name, call in calls.items():
                 bar = OPERATORS.get(name)
-                row = {"shape": f"{m}x{n}x{k}", "operator": name, **_against_sgemm(call, a, b, seconds)}
+                row = {"shape": f"{m}x{n}x{k}", "operator": name, **against_sgemm(call, a, b, seconds)}
                 rows.append({**row, "must": bar and bar.must, "aim": bar and bar.aim})
     return rows
 
 
-def _matmul(a: np.ndarray, b: np.ndarray, fma: str, threads: int = 1) -> Call:
+def matmul(a: np.ndarray, b: np.ndarray, fma: str, threads: int = 1) -> Call:
+    """Return a call of the product under an operator."""
     return lambda: numc.matmul(a, b, fma=fma, threads=threads)
 
 
@@ -52,7 +53,8 @@ def _torch_bf16(a: np.ndarray, b: np.ndarray) -> Call:
     return lambda: x @ y
 
 
-def _against_sgemm(call: Call, a: np.ndarray, b: np.ndarray, seconds: float) -> Row:
+def against_sgemm(call: Call, a: np.ndarray, b: np.ndarray, seconds: float) -> Row:
+    """Time `call` and torch's product of `a` and `b`, and the peak rate, in turns."""
     x, y = torch.from_numpy(a), torch.from_numpy(b)
     timings = in_turns({"numc": call, "sgemm": lambda: x @ y, "peak": native.peak}, seconds=seconds)
     flops = 2.0 * a.shape[0] * a.shape[1] * b.shape[1]
@@ -74,7 +76,7 @@ def sizes(seconds: float, quick: bool) -> list[Row]:
     for size in SQUARES[1:5:2] if quick else SQUARES:
         a, b = operands(size, size, size)
         for fma in ("fp32", "bf16_1_1", "bf16_1_2", "bf16_2_2{4}"):
-            rows.append({"size": size, "operator": fma, **_against_sgemm(_matmul(a, b, fma), a, b, seconds)})
+            rows.append({"size": size, "operator": fma, **against_sgemm(matmul(a, b, fma), a, b, seconds)})
     return rows
 
 
@@ -94,7 +96,7 @@ def threads(seconds: float, quick: bool) -> list[Row]:
             if fma == "torch sgemm":
                 calls[str(count)] = lambda c=count: sgemm(c)
             else:
-                calls[str(count)] = _matmul(a, b, fma, count)
+                calls[str(count)] = matmul(a, b, fma, count)
         calls |= {"alone": lambda: native.peak(_LONG), "together": lambda: native.two_peaks(_LONG)}
         timings = in_turns(calls, seconds=seconds, threads=2)
         bar = None if fma == "torch sgemm" else THREADS_SPEEDUP

@@ -28,7 +28,7 @@ _HIDING, _SEVERAL_ROWS = 10, 48
 # What transposed tiles take, as multiply-adds of vectors: a vector of results on its way out, one of rows that are
 # packed, and a row that is packed alone, in every task. They have to save so much of the time.
 _RESULT, _PACKED, _ALONE, _SAVED = 8, 4, 40, 0.02
-# Accumulators of sums in blocks, each of which takes several registers.
+# Accumulators of sums in blocks that are in binary64.
 _ROWS_IN_BLOCKS = 4
 # Fewer rows or steps of k than these are computed in vectors: most of a matrix register would be empty.
 _ROWS_OF_MATRIX, _STEPS_OF_MATRIX = 4, 24
@@ -87,8 +87,9 @@ def _special(isa: InstructionSet, found: Found, *, fast: bool) -> Tile | None:
     fma = found.fma
     if isinstance(fma.datapath.within, Blocks):
         kernel = Kernel(fma=fma, tile=isa.tile, swap=found.swap, fast=fast, isa=isa)
-        narrow = kernel.datapath.wide or not (fast and kernel.limits is not None)
-        return replace(isa.tile, rows=_ROWS_IN_BLOCKS, vectors=1) if narrow else None
+        cheap = fast and kernel.limits is not None
+        wide = kernel.datapath.cheap_wide if cheap else kernel.datapath.wide
+        return replace(isa.tile, rows=_ROWS_IN_BLOCKS, vectors=1) if wide else None
     if isa.word_sums is not None and Kernel(fma=fma, tile=isa.tile, swap=found.swap, fast=fast, isa=isa).dot:
         return isa.word_sums if fma.group is None or fma.group.group is None else None
     # Rows that several products take are loaded into registers: then two vectors are to use them.

@@ -193,7 +193,7 @@ class Datapath:
     not hold whole segments, these go on from block to block, and ``k0``, where the block begins, must be an argument.
     finish: the function ``@<name>_finish``, which ends a reduction; empty if there is nothing to do.
     around: the context in which a micro-kernel is called; with `limits`, one that is cheap.
-    wide: whether accumulators take twice their registers in every sequence.
+    wide: whether accumulators are in binary64, and take twice their registers; cheap_wide: in cheap sequences as well.
     dot: how many steps of k one word of the packed operands holds, which one instruction takes; 0 if they are f32.
     additions: how many additions of a multiply-add can be counted. addends: those of one step, as pairs of what is
     added, both in binary32; the last one adds the product to C. None: `leave` counts them.
@@ -221,4 +221,5 @@ class Datapath:
     in_place: bool = False
     around: Callable[[Function, Setting], AbstractContextManager[Any]] = _no_mode
     wide: bool = False
+    cheap_wide: bool = False
     dot: Callable[[Setting], int] = _none

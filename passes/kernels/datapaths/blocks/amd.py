@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -113,7 +113,8 @@ def tree(code: Code, fma: Fma, products: Products, sums: Accumulators, drawn: Se
         if not flushes or (by_mode and to.format.emin == FP32.format.emin):
             return x
         size, least = code.unary("math.absf", x), code.f32(2.0**to.format.emin)
-        return code.select(code.compare("olt", size, least), code.binary("mulf", x, code.f32(0.0)), x)
+        zero = code.f32(0.0) if by_mode else code.binary("mulf", x, code.f32(0.0))
+        return code.select(code.compare("olt", size, least), zero, x)
 
     def product(a: Parts, b: Parts) -> Value:
         x, y = (flushed(parts[0], to) for parts, to in zip((a, b), fma.singles, strict=True))
@@ -173,7 +174,7 @@ def staged_integers(m: Micro, products: Products, sums: Accumulators) -> Accumul
         return tops, [code.cast("sitofp", total, "f64") for total in totals]
 
     stages = [stage(share) for share in _shares(fma, products)]
-    return _second_stage(code, fma, stages, sums, [NOTHING] * len(sums))
+    return _second_stage(code, fma, stages, sums, [NOTHING] * len(sums), floor=_floor_by_bits)
 
 
 def staged_limits(s: Setting) -> Guard | None:
@@ -191,10 +192,45 @@ def _shares(fma: Fma, products: Products) -> list[Products]:
     return [products.share(n, ways) for n in range(ways)]
 
 
+def _floor_by_exponent(code: Code, fma: Fma, x: Value, unit: Value) -> Value:
+    """``x * 2^unit`` floored to the bits that a sum keeps below its exponent, which is emin of a subnormal number."""
+    bits = code.cast("bitcast", code.unary("math.absf", x), "i64")
+    exponent = code.cast("trunci", code.binary("shrui", bits, code.int(52, "i64")), "i32")
+    exponent = code.binary("addi", exponent, code.binary("subi", unit, code.int(F64.bias)))
+    exponent = code.binary("maxsi", exponent, code.int(fma.acc.format.emin))
+    exponent = code.binary("minsi", exponent, code.int(_ABOVE_ALL))
+    last = code.binary("subi", exponent, code.int(fma.datapath["sum"]))
+    return code.binary("mulf", _scaled_floor(code, x, code.binary("subi", unit, last)), power_of_two(code, last))
+
+
+def _floor_by_bits(code: Code, fma: Fma, x: Value, unit: Value) -> Value:
+    """The same of finite integers `x`: a subnormal number has fewer bits than a sum keeps.
+
+    Negative numbers get larger magnitudes, where one that is rounded up may be a power of two.
+    """
+    low = (1 << 52 - fma.datapath["sum"]) - 1
+    bits = code.cast("bitcast", x, "i64")
+    up = code.binary("andi", code.binary("shrsi", bits, code.int(63, "i64")), code.int(low, "i64"))
+    floored = code.binary("andi", code.binary("addi", bits, up), code.int(~low, "i64"))
+    return code.binary("mulf", code.cast("bitcast", floored, "f64"), power_of_two(code, unit))
+
+
+#: Appends that, given an operator, the number of units and the exponent of a unit.
+_Floor = Callable[[Code, Fma, Value, Value], Value]
+
+
 def _second_stage(
-    code: Code, fma: Fma, stages: Sequence[_Stage], sums: Accumulators, drawn: Sequence[Drawn]
+    code: Code,
+    fma: Fma,
+    stages: Sequence[_Stage],
+    sums: Accumulators,
+    drawn: Sequence[Drawn],
+    floor: _Floor = _floor_by_exponent,
 ) -> Accumulators:
-    """Append the sum of the stages of products and of accumulators."""
+    """Append the sum of the stages of products and of accumulators.
+
+    floor: how numbers are floored to so many bits below their own exponent.
+    """
     tops, totals = stages[0]
     if len(stages) > 1:
         (tops, totals), others = ([*tops], [*totals]), stages[1]
@@ -202,9 +238,14 @@ def _second_stage(
             tops[n] = code.binary("maxsi", x, y)
             floors = [_floored(code, *each, tops[n]) for each in ((totals[n], x), (others[1][n], y))]
             totals[n] = code.binary("addf", *floors)
-    return [
-        _second(code, fma, (top, total), c, each) for top, total, c, each in zip(tops, totals, sums, drawn, strict=True)
-    ]
+    results = []
+    for top, total, c, each in zip(tops, totals, sums, drawn, strict=True):
+        x, highest = _aligned_sum(code, fma, top, total, c)
+        x = floor(code, fma, x, highest)
+        if fma.acc != FP32:
+            x = emit_round(code, x, fma.acc, F64, each.acc)
+        results.append(code.cast("truncf", x, "f32"))
+    return results
 
 
 def _floored(code: Code, x: Value, top: Value, to: Value) -> Value:
@@ -218,9 +259,9 @@ def _scaled_floor(code: Code, x: Value, exponent: Value) -> Value:
     return code.unary("math.floor", code.binary("mulf", x, scale))
 
 
-def _second(code: Code, fma: Fma, products: tuple[Value, Value], c: Value, drawn: Drawn) -> Value:
-    """The sum of products and the accumulator: aligned, floored, added, floored, rounded."""
-    (top, total), acc, bits, wide = products, fma.acc, fma.datapath["bits"], fma.datapath["sum"]
+def _aligned_sum(code: Code, fma: Fma, top: Value, total: Value, c: Value) -> tuple[Value, Value]:
+    """Products and accumulator aligned, floored and added; it counts the last bit of the sum below an exponent."""
+    acc, bits, wide = fma.acc, fma.datapath["bits"], fma.datapath["sum"]
     least = code.binary("maxsi", exponent_of(code, c, acc), code.int(acc.format.emin))
     highest = code.binary("maxsi", top, least)
     total = _scaled_floor(
@@ -231,21 +272,9 @@ def _second(code: Code, fma: Fma, products: tuple[Value, Value], c: Value, drawn
         far = code.compare("slt", least, code.binary("subi", highest, code.int(bits + 1)))
         start = code.select(far, code.f64(0.0), start)
     x = code.binary("addf", total, code.binary("mulf", start, code.f64(2.0 ** (wide + 1 - bits))))
-    # x counts 2^(highest - wide - 1)
-    exponent = code.cast(
-        "trunci",
-        code.binary("shrui", code.cast("bitcast", code.unary("math.absf", x), "i64"), code.int(52, "i64")),
-        "i32",
-    )
-    exponent = code.binary("addi", exponent, code.binary("subi", highest, code.int(F64.bias + wide + 1)))
-    exponent = code.binary("minsi", code.binary("maxsi", exponent, code.int(acc.format.emin)), code.int(_ABOVE_ALL))
-    x = _scaled_floor(code, x, code.binary("subi", code.binary("subi", highest, code.int(1)), exponent))
-    x = code.binary("mulf", x, power_of_two(code, code.binary("subi", exponent, code.int(wide))))
-    if acc != FP32:
-        x = emit_round(code, x, acc, F64, drawn.acc)
-    return code.cast("truncf", x, "f32")
+    return x, code.binary("subi", highest, code.int(wide + 1))
 
 
-DOT = replace(in_blocks(dot, exact_dot), limits=dot_limits, wide=True)
+DOT = replace(in_blocks(dot, exact_dot), limits=dot_limits, wide=True, cheap_wide=True)
 PAIRWISE = replace(in_blocks(tree), around=_around)
-STAGED = replace(in_blocks(staged, staged_integers), limits=staged_limits)
+STAGED = replace(in_blocks(staged, staged_integers), limits=staged_limits, wide=True)
