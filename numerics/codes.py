@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from numc.numerics.numpy_rounding import F32Array, F64Array, exponents
+from numc.numerics.float_arrays import F32Array, F64Array, exponents
 
 Codes = npt.NDArray[np.int64]
 Bits = npt.NDArray[np.uint8]

@@ -20,7 +20,8 @@ from numc.support.errors import NumcError
 
 if TYPE_CHECKING:  # numpy is imported only where there are arrays: the name of a format has no need of it
     from numc.numerics.codes import Bits
-    from numc.numerics.numpy_rounding import F32Array, F64Array, ToInteger
+    from numc.numerics.float_arrays import F32Array, F64Array
+    from numc.numerics.numpy_rounding import ToInteger
 
 Noisy = tuple[Value, int]  # a value, and what its rounding draws
 

@@ -13,13 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from numc.numerics.binary32 import INFINITY
+from numc.numerics.float_arrays import F32Array, F64Array
 from numc.numerics.groups import GroupConversion, GroupFormat
-from numc.numerics.numpy_rounding import (
-    F32Array,
-    F64Array,
-    ToInteger,
-    largest_magnitudes,
-)
+from numc.numerics.numpy_rounding import ToInteger, largest_magnitudes
 from numc.support.errors import NumcError, shortened
 
 _BLOCK = 1 << 15  # values that are converted together: their binary64 temporaries stay in the cache

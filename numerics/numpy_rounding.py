@@ -12,12 +12,10 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from numc.numerics.float_arrays import F32Array, F64Array, exponents, power
 from numc.numerics.formats import Conversion, Format, Noise
 from numc.numerics.formats.format import listed
 from numc.numerics.formats.steps import steps
-
-F32Array = npt.NDArray[np.float32]
-F64Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -78,17 +76,6 @@ def saturating(fmt: Format, rounding: str) -> Conversion:
 def _steps(to: Conversion) -> tuple[npt.NDArray[np.int64], F64Array]:
     keys, values = zip(*steps(to), strict=True)
     return np.array(keys, np.int64), np.array(values)
-
-
-def exponents(x: F64Array) -> npt.NDArray[np.int64]:
-    """floor(log2) of positive binary64 numbers that are binary32 numbers, subnormal ones too; -1023 for zero."""
-    return (x.view(np.int64) >> 52 & 0x7FF) - 1023
-
-
-def power(exponent: npt.NDArray[np.int64]) -> F64Array:
-    """Two to the exponents, -1022 to 1023."""
-    found: F64Array = (exponent + 1023 << 52).view(np.float64)
-    return found
 
 
 @np.errstate(all="ignore")  # a signalling NaN is no reason to warn

@@ -22,7 +22,7 @@ from numc.support.errors import NumcError, shortened
 
 if TYPE_CHECKING:  # numpy is imported only where there are arrays: the name of a format has no need of it
     from numc.numerics.codes import Codes
-    from numc.numerics.numpy_rounding import F32Array
+    from numc.numerics.float_arrays import F32Array
 
 # Rounds an integer that counts 2^-point and is not zero; the second argument is what a stochastic rounding draws.
 Finite = Callable[[int, int], Value]

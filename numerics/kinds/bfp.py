@@ -17,7 +17,8 @@ from numc.support.errors import NumcError
 
 if TYPE_CHECKING:
     from numc.numerics.codes import Bits
-    from numc.numerics.numpy_rounding import F32Array, F64Array, ToInteger
+    from numc.numerics.float_arrays import F32Array, F64Array
+    from numc.numerics.numpy_rounding import ToInteger
 
 CHUNK = 2  # magnitude bits that are stored, and multiplied, together (FAST's fMAC)
 
@@ -142,10 +143,11 @@ class Bfp(GroupFormat):
         import numpy as np
 
         from numc.numerics import numpy_rounding as arrays
+        from numc.numerics.float_arrays import exponents
 
         largest = arrays.largest_magnitudes(values)
         is_nan = ~np.isfinite(largest)
-        shift = np.maximum(arrays.exponents(largest), int(shared) - self.window) - (self.magnitude_bits - 1)
+        shift = np.maximum(exponents(largest), int(shared) - self.window) - (self.magnitude_bits - 1)
         scaled = arrays.scaled_down(values, shift, is_nan)
         return arrays.rounded(scaled, to_integer, self.largest), arrays.scales(shift, is_nan)
 
@@ -156,11 +158,11 @@ class Bfp(GroupFormat):
         """
         import numpy as np
 
-        from numc.numerics import numpy_rounding as arrays
         from numc.numerics.codes import bits_of_codes
+        from numc.numerics.float_arrays import exponents
 
         is_nan = np.isnan(scales[:, 0])
-        scale = arrays.exponents(np.where(is_nan, 1.0, scales[:, 0]))
+        scale = exponents(np.where(is_nan, 1.0, scales[:, 0]))
         bottom = int(shared) - self.window
         code = np.where(is_nan, self.window, scale + (self.magnitude_bits - 1) - bottom)
         magnitude = np.abs(elements).astype(np.int64) << (self.chunks * CHUNK - self.magnitude_bits)

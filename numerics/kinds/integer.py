@@ -21,7 +21,8 @@ from numc.support.errors import NumcError, quoted
 
 if TYPE_CHECKING:
     from numc.numerics.codes import Bits
-    from numc.numerics.numpy_rounding import F32Array, F64Array, ToInteger
+    from numc.numerics.float_arrays import F32Array, F64Array
+    from numc.numerics.numpy_rounding import ToInteger
 
 _FP32 = Conversion(FORMATS["fp32"])
 _LARGEST = int(_FP32.format.max_finite * (1 << POINT))

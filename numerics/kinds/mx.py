@@ -29,7 +29,8 @@ from numc.support.errors import NumcError, quoted
 
 if TYPE_CHECKING:
     from numc.numerics.codes import Bits
-    from numc.numerics.numpy_rounding import F32Array, F64Array, ToInteger
+    from numc.numerics.float_arrays import F32Array, F64Array
+    from numc.numerics.numpy_rounding import ToInteger
 
 SCALE_BITS = 8  # E8M0: 2^(code - 127), all ones is NaN
 SCALE_BIAS = 127
@@ -150,15 +151,16 @@ class Mx(GroupFormat):
         import numpy as np
 
         from numc.numerics import numpy_rounding as arrays
+        from numc.numerics.float_arrays import exponents, power
 
         largest = arrays.largest_magnitudes(values)
         is_nan = ~np.isfinite(largest)
-        exponent = np.maximum(arrays.exponents(largest), -2 * SCALE_BIAS)
+        exponent = np.maximum(exponents(largest), -2 * SCALE_BIAS)
         if self.rule == "nearest":
-            exponent += largest >= (2 - 2.0**-self.precision) * arrays.power(exponent)
+            exponent += largest >= (2 - 2.0**-self.precision) * power(exponent)
         scale = exponent - self.emax
         if self.rule == "ceil":
-            scale += largest > float(self.largest) * arrays.power(scale)
+            scale += largest > float(self.largest) * power(scale)
         scale = np.maximum(scale, -SCALE_BIAS)
         scaled = arrays.scaled_down(values, scale, is_nan)
         return self._elements(scaled, to_integer), arrays.scales(scale, is_nan)
@@ -167,14 +169,15 @@ class Mx(GroupFormat):
         import numpy as np
 
         from numc.numerics import numpy_rounding as arrays
+        from numc.numerics.float_arrays import exponents, power
 
         if not self.exponent_bits:
             step = 2.0**-self.significand_bits
             integers = arrays.rounded(scaled / step, to_integer, float(self.largest) / step)
             unsigned_zeros: F64Array = integers * step + 0.0
             return unsigned_zeros
-        own = np.maximum(arrays.exponents(np.abs(scaled)), self.emin)
-        steps = arrays.power(own - self.significand_bits)
+        own = np.maximum(exponents(np.abs(scaled)), self.emin)
+        steps = power(own - self.significand_bits)
         elements = arrays.rounded(scaled / steps, to_integer, np.inf) * steps
         largest = float(self.largest)
         clipped: F64Array = np.clip(elements, -largest, largest)
@@ -184,11 +187,11 @@ class Mx(GroupFormat):
         """The code of the scale, then those of the elements."""
         import numpy as np
 
-        from numc.numerics import numpy_rounding as arrays
         from numc.numerics.codes import bits_of_codes, encode_finite
+        from numc.numerics.float_arrays import exponents
 
         is_nan = np.isnan(scales[:, 0])
-        code = np.where(is_nan, _NAN, arrays.exponents(np.where(is_nan, 1.0, scales[:, 0])) + SCALE_BIAS)
+        code = np.where(is_nan, _NAN, exponents(np.where(is_nan, 1.0, scales[:, 0])) + SCALE_BIAS)
         if self.exponent_bits:
             codes = encode_finite(elements, self.exponent_bits, self.significand_bits)
         else:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from numc.numerics.codes import Bits
-    from numc.numerics.numpy_rounding import F32Array, F64Array, ToInteger
+    from numc.numerics.float_arrays import F32Array, F64Array
+    from numc.numerics.numpy_rounding import ToInteger
 
 RULES = ("floor", "ceil", "nearest", "amax")
 E8M0 = FORMATS["e8m0fnu"]
@@ -188,13 +189,14 @@ class Scaled(GroupFormat):
         import numpy as np
 
         from numc.numerics import numpy_rounding as arrays
+        from numc.numerics.float_arrays import power
 
         if self.rule == "amax":
             target = np.minimum(largest / np.float32(self.largest), np.float32(_LARGEST))
             if self.tensor:
                 target = np.minimum(target / np.float32(shared or 1), np.float32(_LARGEST))
         else:
-            target = arrays.power(self._exponents(largest.astype(np.float64)))
+            target = power(self._exponents(largest.astype(np.float64)))
         rounded, least = arrays.to_record(target.astype(np.float64), self.scale), float(self.scale.min_subnormal)
         return np.where(largest == 0, 0.0 if self.scale.has_zero else least, np.where(rounded == 0, least, rounded))
 
@@ -202,13 +204,13 @@ class Scaled(GroupFormat):
         """Those of scales that are powers of two."""
         import numpy as np
 
-        from numc.numerics import numpy_rounding as arrays
+        from numc.numerics.float_arrays import exponents, power
 
-        exponent = np.maximum(arrays.exponents(amax), -POINT)
+        exponent = np.maximum(exponents(amax), -POINT)
         if self.rule == "nearest":
-            exponent += amax >= arrays.power(exponent) * (2 - 2.0**-self.element.precision)
+            exponent += amax >= power(exponent) * (2 - 2.0**-self.element.precision)
         exponent -= floor_log2(self.largest)
-        return exponent + (amax > float(self.largest) * arrays.power(exponent)) if self.rule == "ceil" else exponent
+        return exponent + (amax > float(self.largest) * power(exponent)) if self.rule == "ceil" else exponent
 
     def factors(self, scales: F64Array, shared: float) -> F32Array:
         """Return what elements are multiplied by: scales, times that of the tensor, in binary32."""

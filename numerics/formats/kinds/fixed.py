@@ -18,7 +18,7 @@ from numc.support.errors import NumcError
 
 if TYPE_CHECKING:
     from numc.numerics.codes import Codes
-    from numc.numerics.numpy_rounding import F32Array
+    from numc.numerics.float_arrays import F32Array
 
 
 @dataclass(frozen=True)

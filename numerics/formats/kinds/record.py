@@ -20,7 +20,7 @@ from numc.support.errors import NumcError, quoted, shortened
 
 if TYPE_CHECKING:
     from numc.numerics.codes import Codes
-    from numc.numerics.numpy_rounding import F32Array
+    from numc.numerics.float_arrays import F32Array
 
 USUAL_BIAS = -1 << 30
 """Stands for the bias of IEEE-754, 2^(exponent_bits - 1) - 1."""
@@ -276,7 +276,7 @@ class Record(Format):
         """Return the codes of values of the format, or of one part of them."""
         import numpy as np
 
-        from numc.numerics.numpy_rounding import exponents
+        from numc.numerics.float_arrays import exponents
 
         finite = np.isfinite(x)
         magnitude = np.abs(np.where(finite, x, np.float32(0)).astype(np.float64))

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from numc.numerics.float_arrays import F32Array
 from numc.numerics.formats import FORMATS, Record
-from numc.numerics.numpy_rounding import F32Array
 from numc.passes.kernels.packing.layout import Layout
 
 _Words = npt.NDArray[np.uint32]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from numc.numerics.float_arrays import F32Array
 from numc.numerics.numpy_groups import Operand
-from numc.numerics.numpy_rounding import F32Array
 from numc.passes.kernels.packing.code_arrays import coded
 from numc.passes.kernels.packing.layout import Layout
 

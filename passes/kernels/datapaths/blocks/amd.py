@@ -204,7 +204,7 @@ def _floor_by_exponent(code: Code, fma: Fma, x: Value, unit: Value) -> Value:
 
 
 def _floor_by_bits(code: Code, fma: Fma, x: Value, unit: Value) -> Value:
-    """The same of finite integers `x`: a subnormal number has fewer bits than a sum keeps.
+    """``x * 2^unit`` floored by its bits, of finite integers `x`: a subnormal number has fewer bits than a sum keeps.
 
     Negative numbers get larger magnitudes, where one that is rounded up may be a power of two.
     """
