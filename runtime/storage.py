@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-_KINDS = ("float", "bfp", "mx", "int")
+_KINDS = ("float", "bfp", "mx", "int", "listed")
 _SIDES = ("", "rows", "lanes")
 
 
@@ -25,9 +25,11 @@ _SIDES = ("", "rows", "lanes")
 class Encoding:
     """The meaning of the bits: codes of a ``float`` format or its parts, groups of ``bfp`` or ``mx``, ``int`` numbers.
 
-    significand_bits: for bfp the bits of the magnitude, for int all bits. parts: into how many numbers a value is cut
-    in memory: bf16 numbers, or for bfp chunks of the magnitude. group: how many adjacent values along k share an
-    exponent. top: the largest exponent of a bfp tensor.
+    ``listed`` codes are places in a list of float32 numbers, which is stored behind them; if there are groups, each
+    begins with a float32 number, of 32 `exponent_bits`, by which its values are multiplied.
+    significand_bits: for bfp the bits of the magnitude, for int and listed codes all bits. parts: into how many numbers
+    a value is cut in memory: bf16 numbers, or for bfp chunks of the magnitude. group: how many adjacent values along k
+    share an exponent. top: the largest exponent of a bfp tensor.
     """
 
     kind: str

@@ -48,11 +48,11 @@ def _weights(imported: Imported, module: ir.Operation, options: Options) -> Weig
     The model's weights come first, then what was computed from them, then those packed for a contraction.
     """
     weights = {n: (name, value) for n, (name, value) in imported.weights.items()}
-    stored: dict[int, tuple[Format | GroupFormat, tuple[int, ...], Layout | None]] = {}
+    stored: dict[int, tuple[Format | GroupFormat, tuple[int, ...], Layout | None, bool]] = {}
     for position, conversion in facts.of_arguments(module, "numc.conversion").items():
         name, value = weights[position]
         weights[position] = name, round_array(value, conversion)
-        stored[position] = parse_conversion(conversion).format, value.shape, None
+        stored[position] = parse_conversion(conversion).format, value.shape, None, False
     weights |= _folded(module, weights, options)
     packed, packings = {}, packings_of(module)
     with ThreadPoolExecutor(default_threads()) as pool:  # numpy works on large arrays without Python's lock
@@ -63,7 +63,7 @@ def _weights(imported: Imported, module: ir.Operation, options: Options) -> Weig
                 value = round_array(value, packing.conversion)
             packed[position] = f"{name} (packed)", pool.submit(packing, value)
             if not packing.is_open and not packing.layout.code:
-                stored[position] = packing.format, packing.shape, packing.layout
+                stored[position] = packing.format, packing.shape, packing.layout, packing.sums
     weights |= {position: (name, array.result()) for position, (name, array) in packed.items()}
     empty = empty_weights_of(module)
     for position in empty:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from numc.compiler.arrays.arrays import F32Array
 from numc.compiler.arrays.pack import element_bytes, pack
+from numc.compiler.programs.listed_weights import listed
 from numc.numerics.codes import join
 from numc.numerics.formats import Format, Record
 from numc.numerics.groups import GroupFormat
@@ -25,16 +26,18 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def narrow(
-    memory: F32Array, fmt: Format | GroupFormat, shape: tuple[int, ...], layout: Layout | None
+    memory: F32Array, fmt: Format | GroupFormat, shape: tuple[int, ...], layout: Layout | None, sums: bool = True
 ) -> tuple[Storage, Bytes] | None:
     """Return how to store a weight in the bytes of `fmt`, and these bytes; None where it is to stay as it is.
 
     memory: the weight as the program's code reads it, its values in the format already, or integers where those are
-    summed.
+    summed, which `sums` says.
     shape: that of the values, (batches, rows or lanes, k) where there is a layout; groups run along the last axis.
     A weight stays as it is where the bytes are not fewer, or hardly fewer than dense words, where the runtime does not
     read them, and where expanding them would change a bit: a NaN with a payload, a format without NaN.
     """
+    if layout is not None and layout.scales:
+        return None  # the runtime expands no elements beside their scales
     if not math.prod(shape) or (isinstance(fmt, Format) and fmt.bits >= 32 * fmt.parts):
         return None
     batches, size, depth = shape if layout is not None else (1, math.prod(shape[:-1]), *(shape[-1:] or (1,)))
@@ -45,7 +48,7 @@ def narrow(
         add = join if isinstance(fmt, Format) else _sum
         values = add(parts.reshape(-1, layout.parts)) if layout.parts > 1 else parts
     try:
-        encoding, stored = _encoded(np.ascontiguousarray(values).reshape(-1, depth), fmt)
+        encoding, stored = _encoded(np.ascontiguousarray(values).reshape(-1, depth), fmt, sums=sums)
         if layout is not None:
             encoding = replace(encoding, parts=layout.parts)
     except NumcError:  # a NaN without an encoding, a format that the runtime does not read
@@ -88,6 +91,8 @@ def held(weight: Weight, packing: Packing | None, wanted: bool) -> str:
         why = "a run chooses its widths"
     elif isinstance(fmt, Format) and fmt.bits >= 32 * fmt.parts:
         why = f"{fmt.name} has as many bits"
+    elif isinstance(fmt, Format) and not (fmt.is_usual and fmt.has_nan):
+        why = f"kernels read no codes of {fmt.name}"
     else:
         why = "codes would take no less"
     return f"float32{in_file}: {why}"
@@ -100,15 +105,18 @@ def _sum(parts: F32Array) -> F32Array:
     return signed
 
 
-def _encoded(rows: F32Array, fmt: Format | GroupFormat) -> tuple[Encoding, Bytes]:
-    """(rows, k) as the bytes of a format. Raises NumcError for what cannot be stored."""
+def _encoded(rows: F32Array, fmt: Format | GroupFormat, *, sums: bool) -> tuple[Encoding, Bytes]:
+    """(rows, k) as the bytes of a format. Raises NumcError for what cannot be stored.
+
+    sums: rows are for sums of groups, integers where those are summed.
+    """
     if isinstance(fmt, Format):
         if not isinstance(fmt, Record) or not fmt.is_usual or fmt.nan == "none":
-            raise NumcError(f"'{fmt.name}' is no format that the runtime reads")
+            return listed(rows, fmt)
         kind = fmt.exponent_bits, fmt.significand_bits, fmt.subnormals, fmt.finite, fmt.parts
         return Encoding("float", *kind), np.frombuffer(pack(rows, fmt.name).data, np.uint8)
-    if fmt.encoding is None:
-        raise NumcError(f"'{fmt.name}' is no format that the runtime reads")
+    if fmt.encoding is None or (fmt.sums_integers and not sums):
+        return listed(rows, fmt)
     name, exponent_bits, significand_bits = fmt.encoding
     if fmt.sums_integers:
         if not np.isfinite(rows).all():

@@ -80,7 +80,7 @@ const std::array<std::array<uint32_t, 256>, 8> &crc_tables() {
 // Returns what is wrong with the record, or null.
 const char *read_storage(Cursor &cursor, Storage &s) {
   s.kind = static_cast<Storage::Kind>(cursor.number<uint8_t>());
-  if (s.kind > Storage::kInt) return "is packed in an encoding that this runtime does not know";
+  if (s.kind > Storage::kListed) return "is packed in an encoding that this runtime does not know";
   s.exponent_bits = cursor.number<uint8_t>();
   s.significand_bits = cursor.number<uint8_t>();
   s.subnormals = cursor.number<uint8_t>() != 0;

@@ -142,6 +142,8 @@ int chunks(const Storage &s) { return (s.significand_bits + kChunk - 1) / kChunk
 int element_bits(const Storage &s) { return 1 + (s.exponent_bits > 1 ? s.exponent_bits : 1) + s.significand_bits; }
 
 uint64_t group_bits(const Storage &s, uint64_t size) {
+  if (s.kind == Storage::kListed)
+    return static_cast<uint64_t>(s.exponent_bits) + size * static_cast<uint64_t>(s.significand_bits);
   if (s.kind == Storage::kMx) return kScaleBits + size * static_cast<uint64_t>(element_bits(s));
   return static_cast<uint64_t>(chunks(s)) * (static_cast<uint64_t>(s.exponent_bits) + size * (1 + kChunk));
 }
@@ -218,11 +220,29 @@ void read_mx(const Storage &s, const Fields &fields, uint64_t bit, uint64_t size
   }
 }
 
+// Reads codes that are places in a list of values; groups begin with the float32 number that theirs are multiplied by.
+void read_listed(const Storage &s, const Fields &fields, const float *list, uint64_t bit, uint32_t *words) {
+  const auto width = static_cast<uint64_t>(s.significand_bits);
+  float factor = 1;
+  for (uint64_t k = 0; k < s.depth; ++k, bit += width) {
+    if (s.group != 0 && k % s.group == 0) {
+      factor = as_float(fields(bit, 32));
+      bit += 32;
+    }
+    const float value = list[fields(bit, s.significand_bits)];
+    words[k] = as_bits(s.group != 0 ? value * factor : value);
+  }
+}
+
 // Reads one row or lane: its values, in parts as kernels use them, and the units of its groups.
-void read_row(const Storage &s, const Fields &fields, const Decoder &decode, uint64_t row, uint32_t *words,
-              float *units) {
+void read_row(const Storage &s, const Fields &fields, const Decoder &decode, const float *list, uint64_t row,
+              uint32_t *words, float *units) {
   uint64_t bit = row * s.row_bits;
   const auto parts = static_cast<uint64_t>(s.parts);
+  if (s.kind == Storage::kListed) {
+    read_listed(s, fields, list, bit, words);
+    return;
+  }
   if (s.kind == Storage::kBfp || s.kind == Storage::kMx) {
     for (uint64_t k = 0; k < s.depth; k += s.group) {
       const uint64_t size = s.depth - k < s.group ? s.depth - k : s.group;
@@ -278,7 +298,9 @@ void place(const Storage &s, const Panels &p, const uint32_t *words, uint64_t in
 Size bits_of_row(const Storage &s) {
   const int e = s.exponent_bits, m = s.significand_bits;
   const bool is_bf16 = e == 8 && m == 7 && s.subnormals && !s.finite;
-  const bool grouped = s.kind == Storage::kBfp || s.kind == Storage::kMx;
+  if (s.kind == Storage::kListed && (m < 1 || m > 8 || e != (s.group != 0 ? 32 : 0))) return {0};
+  const bool grouped =
+      s.kind == Storage::kBfp || s.kind == Storage::kMx || (s.kind == Storage::kListed && s.group != 0);
   const int most = s.kind == Storage::kBfp ? chunks(s) : s.kind == Storage::kFloat && is_bf16 ? 3 : 1;
   if (s.parts < 1 || s.parts > most) return {0};
   if ((s.group != 0) != grouped) return {0};
@@ -286,6 +308,7 @@ Size bits_of_row(const Storage &s) {
     if (e < 2 || e > (s.finite ? 7 : 8) || m > 23) return {0};
     return Size{s.depth} * Size{static_cast<uint64_t>(s.parts * (1 + e + m))};
   }
+  if (s.kind == Storage::kListed && s.group == 0) return Size{s.depth} * Size{static_cast<uint64_t>(m)};
   if (s.kind == Storage::kInt) return Size{m < 2 || m > 16 ? 0 : s.depth} * Size{static_cast<uint64_t>(m)};
   if (s.kind == Storage::kMx && (e > 8 || m > 15)) return {0};
   if (s.kind == Storage::kBfp && (e < 1 || e > 8 || m < 1 || m > 23 || s.top < -1023 || s.top > 1023)) return {0};
@@ -349,7 +372,7 @@ const char *Storage::check() {
     // Half of a vector of words has room for units of two steps each, and a block of lanes holds whole groups. With
     // more steps, the sums of groups would leave 32 bits.
     const bool is_bf16 = dot == 2 && exponent_bits == 8 && significand_bits == 7;
-    const bool fits = (dot == 2 || dot == 4) && (kind != kFloat || is_bf16) && parts == 1 && width % dot == 0 &&
+    const bool fits = (dot == 2 || dot == 4) && kind != kListed && (kind != kFloat || is_bf16) && parts == 1 && width % dot == 0 &&
                       k_block % dot == 0 && k_block <= 1u << 16 &&
                       (group == 0 || (k_block % group == 0 && (group > 1 || side == kLanes)));
     if (dot != 0 && !fits) return "is packed in no panels";
@@ -358,7 +381,8 @@ const char *Storage::check() {
   in_memory = in_memory * Size{4};
   if (!bits.good || !in_memory.good) return "is packed with impossible sizes";
   row_bits = row.value;
-  stored_bytes = ceil_div(bits.value, 8) + uint64_t{tail} * 4;
+  listed = kind == kListed ? uint64_t{1} << significand_bits : 0;
+  stored_bytes = ceil_div(bits.value, 8) + (listed + tail) * 4;
   words = in_memory.value / 4;
   return nullptr;
 }
@@ -366,7 +390,10 @@ const char *Storage::check() {
 void expand(const Storage &s, const uint8_t *stored, float *out) {
   const machine::DefaultEnvironment environment;  // sums of parts may be subnormal
   const uint64_t tail = uint64_t{s.tail} * 4;
-  const Fields fields(stored, s.stored_bytes - tail);
+  const uint64_t list_at = s.stored_bytes - tail - s.listed * 4;
+  const Fields fields(stored, list_at);
+  std::vector<float> list(s.listed);
+  if (!list.empty()) std::memcpy(list.data(), stored + list_at, s.listed * 4);
   const Decoder decode(s);
   const auto parts = static_cast<uint64_t>(s.parts);
   std::vector<uint32_t> words(s.depth * parts);
@@ -374,7 +401,7 @@ void expand(const Storage &s, const uint8_t *stored, float *out) {
   auto *const target = reinterpret_cast<uint32_t *>(out);
   if (s.side == Storage::kDense) {
     for (uint64_t row = 0; row < s.batches * s.size; ++row) {
-      read_row(s, fields, decode, row, words.data(), units.data());
+      read_row(s, fields, decode, list.data(), row, words.data(), units.data());
       for (uint64_t i = 0; i < s.depth; ++i) target[row * s.depth + i] = sum(words.data() + i * parts, parts);
     }
     return;
@@ -383,7 +410,7 @@ void expand(const Storage &s, const uint8_t *stored, float *out) {
   std::memset(target, 0, s.words * 4);
   for (uint64_t row = 0; row < s.batches * s.size; ++row) {
     uint32_t *const batch = target + row / s.size * p.batch_words.value;
-    read_row(s, fields, decode, row, words.data(), units.data());
+    read_row(s, fields, decode, list.data(), row, words.data(), units.data());
     if (s.dot != 0)
       place_words(s, p, words.data(), units.data(), row % s.size, batch);
     else

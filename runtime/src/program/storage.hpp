@@ -19,8 +19,10 @@ struct Storage {
   // kFloat: codes of a floating-point format, or of its parts. kBfp: block floating point; the significand bits are
   // those of a magnitude, `top` is the largest exponent of the tensor, and `parts` says into how many a magnitude is
   // cut in memory. kMx: microscaling; without exponent bits its elements are integers in two's complement. kInt:
-  // integers of `significand_bits` bits in two's complement.
-  enum Kind : uint8_t { kFloat, kBfp, kMx, kInt };
+  // integers of `significand_bits` bits in two's complement. kListed: codes of `significand_bits` bits, places in a list
+  // of float32 numbers that follows the values; groups begin with 32 `exponent_bits`, a number that theirs are multiplied
+  // by.
+  enum Kind : uint8_t { kFloat, kBfp, kMx, kInt, kListed };
   enum Side : uint8_t { kDense, kRows, kLanes };
 
   Kind kind = kFloat;
@@ -38,6 +40,7 @@ struct Storage {
   const char *check();
 
   uint64_t row_bits = 0, stored_bytes = 0;  // in the file: of one row or lane, of the whole weight
+  uint64_t listed = 0;                      // numbers in the list of values
   uint64_t words = 0;                       // in memory: how many float32 numbers
 };
 
