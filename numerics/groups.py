@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from numc.numerics.exact.value import ONE, Value
-from numc.numerics.formats import Noise, Open, check_rounding, noise_of
+from numc.numerics.formats import Format, Noise, Open, check_rounding, noise_of
 from numc.support.errors import NumcError
 
 if TYPE_CHECKING:  # numpy is imported only where there are arrays: the name of a format has no need of it
@@ -82,6 +82,11 @@ class GroupFormat(ABC):
     def unit_exponent(self) -> int:
         """The exponent of two that every element is a multiple of."""
         return 0
+
+    @property
+    def single(self) -> Format | None:
+        """The format of single values that elements are in, if they are in one."""
+        return None
 
     @abstractmethod
     def group_bits(self, size: int) -> int:

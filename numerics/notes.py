@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from numc.numerics.formats import Conversion, Format, exmy
 from numc.numerics.groups import GroupConversion, GroupFormat
-from numc.numerics.kinds import Mx, Scaled
 from numc.numerics.operators import Fma
 
 _NOTES: dict[Format, str] = {
@@ -17,11 +16,8 @@ _NOTES: dict[Format, str] = {
 
 def note_of(fmt: Format | GroupFormat) -> str:
     """Return the sentence about a format, or its elements; "" where there is none."""
-    if isinstance(fmt, Mx):
-        same = (note for e4m3, note in _NOTES.items() if fmt == Mx(4, 3, e4m3.max_finite, fmt.group, fmt.rule))
-        return next(same, "")
-    element = fmt.element if isinstance(fmt, Scaled) else fmt
-    return _NOTES.get(element, "") if isinstance(element, Format) else ""
+    single = fmt if isinstance(fmt, Format) else fmt.single
+    return "" if single is None else _NOTES.get(single, "")
 
 
 def notes_of(fma: Fma) -> list[str]:

@@ -12,7 +12,6 @@ from numc.compiler.arrays.arrays import F32Array
 from numc.numerics.codes import bits_of_codes
 from numc.numerics.formats import Format
 from numc.numerics.groups import GroupFormat
-from numc.numerics.kinds import Int, Scaled
 from numc.runtime.storage import Encoding
 from numc.support.errors import NumcError
 
@@ -24,15 +23,11 @@ _NEIGHBOURS = (0, 1, -1, 2, -2)  # of a quotient, in ulps
 def listed(rows: F32Array, fmt: Format | GroupFormat) -> tuple[Encoding, Bytes]:
     """Return (rows, k) in codes, then the list. Raises NumcError for other formats, and for values of none of them."""
     depth = rows.shape[1]
-    if isinstance(fmt, Scaled):
-        values, bits, group = fmt.element.decode_array(np.arange(1 << fmt.element.bits)), fmt.element.bits, fmt.group
-    elif isinstance(fmt, Int) and fmt.bits <= _MOST_BITS:
-        bits, group = fmt.bits, depth
-        values = np.append(np.arange(1 << bits - 1), np.arange(-(1 << bits - 1), 0)).astype(np.float32)
-    elif isinstance(fmt, Format) and fmt.parts == 1 and fmt.bits <= _MOST_BITS:
-        values, bits, group = fmt.decode_array(np.arange(1 << fmt.bits)), fmt.bits, 0
-    else:
+    single = fmt if isinstance(fmt, Format) else fmt.single
+    if single is None or single.parts > 1 or single.bits > _MOST_BITS:
         raise NumcError(f"'{fmt.name}' is no format that the runtime reads")
+    values, bits = single.decode_array(np.arange(1 << single.bits)), single.bits
+    group = 0 if isinstance(fmt, Format) else fmt.group or depth
     if not group:
         return Encoding("listed", 0, bits), _joined([bits_of_codes(_places(rows, values), bits)], values)
     parts = []

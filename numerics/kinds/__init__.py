@@ -11,7 +11,7 @@ from numc.numerics.kinds import bfp, integer, mx
 from numc.numerics.kinds.bfp import Bfp
 from numc.numerics.kinds.integer import Int
 from numc.numerics.kinds.mx import Mx
-from numc.numerics.kinds.scaled_groups import Scaled
+from numc.numerics.kinds.scaled_groups import ScaledGroups
 
 KINDS: tuple[Kind[GroupFormat], ...] = (
     bfp.KIND,
@@ -32,4 +32,4 @@ GROUP_SYNTAX = ", ".join(
     ]
 )
 
-__all__ = ["GROUP_FORMATS", "GROUP_SYNTAX", "KINDS", "Bfp", "Int", "Mx", "Scaled"]
+__all__ = ["GROUP_FORMATS", "GROUP_SYNTAX", "KINDS", "Bfp", "Int", "Mx", "ScaledGroups"]

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from numc.numerics.exact.value import POINT, Value
-from numc.numerics.formats import FORMATS, Conversion
+from numc.numerics.formats import FORMATS, Conversion, Fixed, Format
 from numc.numerics.formats.kind import Kind
 from numc.numerics.formats.rounding import round_real, rounder
 from numc.numerics.groups import GroupConversion, GroupFormat, Noisy
@@ -71,6 +71,11 @@ class Int(GroupFormat):
     def most_units(self) -> int:
         """The largest integer."""
         return self.largest
+
+    @property
+    def single(self) -> Format:
+        """Two's complement."""
+        return Fixed(self.bits - 1, 0)
 
     def has_codes(self, rounding: str) -> bool:
         """Integers times a scale are not exact: only the nearest ones are the same."""

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from numc.numerics.exact.value import POINT, Value
-from numc.numerics.formats import KINDS, Fixed, Format, Record, floor_log2
+from numc.numerics.formats import KINDS, Fixed, Format, Record, exmy, floor_log2
 from numc.numerics.formats.kind import Kind
 from numc.numerics.groups import GroupConversion, GroupFormat, Noisy
 from numc.numerics.kinds.exact_groups import (
@@ -22,7 +22,7 @@ from numc.numerics.kinds.exact_groups import (
     times_power,
     units,
 )
-from numc.numerics.kinds.scaled_groups import E8M0, ELEMENTS, NVFP4, SCALES, Scaled
+from numc.numerics.kinds.scaled_groups import E8M0, ELEMENTS, NVFP4, SCALES, ScaledGroups
 from numc.numerics.kinds.scaled_groups import RULES as ALL_RULES
 from numc.support.arguments import whole_number
 from numc.support.errors import NumcError, quoted
@@ -110,6 +110,14 @@ class Mx(GroupFormat):
     def code_bits(self) -> int:
         """The code of an element is that in which it is stored."""
         return self.element_bits
+
+    @property
+    def single(self) -> Format | None:
+        """The format of elements that are floats, by their largest one."""
+        if not self.exponent_bits:
+            return None
+        both = (exmy(self.exponent_bits, self.significand_bits, finite=finite) for finite in (False, True))
+        return next((fmt for fmt in both if fmt.max_finite == self.largest), None)
 
     def has_codes(self, rounding: str) -> bool:
         """Any rounding leaves elements as they are, and the largest one of a block keeps its exponent.
@@ -236,7 +244,7 @@ OCP: Mapping[str, Mx] = {
 _SYNTAX = "mx(element,g,rule=floor,scale=e8m0fnu)"
 
 
-def _read(name: str, sizes: Sequence[str] | None) -> Mx | Scaled | None:
+def _read(name: str, sizes: Sequence[str] | None) -> Mx | ScaledGroups | None:
     if name != "mx" or sizes is None:
         return None
     places, options = [], {}
@@ -263,7 +271,7 @@ def _read(name: str, sizes: Sequence[str] | None) -> Mx | Scaled | None:
     if scale == E8M0 and rule != "amax" and isinstance(element, Record) and _is_element(element):
         sizes_of = element.exponent_bits, element.significand_bits, element.max_finite
         return Mx(*sizes_of, group=group, rule=rule, element=element.name)
-    return Scaled(element, group, scale, rule, "tensor" in options)
+    return ScaledGroups(element, group, scale, rule, "tensor" in options)
 
 
 def _single(text: str, what: str, allowed: str) -> Format:
@@ -284,7 +292,7 @@ def _is_element(fmt: Record) -> bool:
     return small and fmt.is_usual and fmt.is_gradual
 
 
-KIND: Kind[Mx | Scaled] = Kind(
+KIND: Kind[Mx | ScaledGroups] = Kind(
     name="mx",
     formats={**OCP, "nvfp4": NVFP4},
     read=_read,

@@ -36,7 +36,7 @@ _LEAST = 2.0**-POINT
 
 
 @dataclass(frozen=True)
-class Scaled(GroupFormat):
+class ScaledGroups(GroupFormat):
     """`group` values share a scale; a value is its element times the scale, times the tensor's scale if there is one.
 
     element: their format; an integer is fixed point without a fraction. scale: that of the scales. rule: "amax" takes
@@ -101,6 +101,11 @@ class Scaled(GroupFormat):
     def most_units(self) -> int:
         """The largest magnitude of an element, in such units."""
         return int(self.element.max_finite / power(self.unit_exponent))
+
+    @property
+    def single(self) -> Format:
+        """The format of elements."""
+        return self.element
 
     def group_bits(self, size: int) -> int:
         """The scale, then the elements."""
@@ -295,6 +300,6 @@ def _quanta(x: float) -> int:
 ELEMENTS = f"intN or a signed format of up to {MOST_BITS} bits that is no posit, such as e2m1fn or nf4"
 SCALES = "e8m0fnu, or eXmY or eXmYfn with a NaN, such as e4m3fn, fp16 or fp32"
 
-_NAMES: dict[Scaled, str] = {}
-NVFP4 = Scaled(exmy(2, 1, finite=True), 16, exmy(4, 3, finite=True), "amax", tensor=True)
+_NAMES: dict[ScaledGroups, str] = {}
+NVFP4 = ScaledGroups(exmy(2, 1, finite=True), 16, exmy(4, 3, finite=True), "amax", tensor=True)
 _NAMES[NVFP4] = "nvfp4"

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from numc.numerics.kinds import GROUP_FORMATS, KINDS, Bfp, Int, Mx
+from numc.numerics.kinds import GROUP_FORMATS, KINDS, Bfp, Int
 from numc.passes.kernels.values.kinds import CODE
 from rooms import ROOMS, ROOT
 
@@ -43,5 +43,6 @@ def test_what_the_kinds_say() -> None:
     assert Bfp(16, 3, 5).leading(2) == Bfp(16, 3, 4)
     assert Int(8).leading(1) == Int(8)
     assert [GROUP_FORMATS[name].most_units for name in ("highbfp", "mxfp4", "mxint8", "int8")] == [15, 12, 127, 127]
-    assert all(fmt.encoding is not None for fmt in GROUP_FORMATS.values())
-    assert Mx.shares_tensor is False
+    assert all(fmt.encoding or fmt.single for fmt in GROUP_FORMATS.values())
+    assert not GROUP_FORMATS["mxfp4"].shares_tensor
+    assert GROUP_FORMATS["nvfp4"].shares_tensor

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from numc.numerics.groups import GroupConversion, GroupFormat
-from numc.numerics.kinds import Bfp, Int, Mx, Scaled
+from numc.numerics.kinds import Bfp, Int, Mx, ScaledGroups
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.group_values import GroupCode
 from numc.passes.kernels.values.kinds import bfp, integer, mx, scaled_code
@@ -17,7 +17,7 @@ CODE: Mapping[type[GroupFormat], Callable[[GroupConversion, Any], GroupCode]] = 
     Bfp: bfp.BfpCode,
     Mx: mx.MxCode,
     Int: integer.IntCode,
-    Scaled: scaled_code.ScaledCode,
+    ScaledGroups: scaled_code.ScaledCode,
 }
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from numc.numerics.binary32 import INFINITY, NAN
 from numc.numerics.formats import FORMATS, floor_log2
-from numc.numerics.kinds.scaled_groups import Scaled, saturating
+from numc.numerics.kinds.scaled_groups import ScaledGroups, saturating
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.carrier import F32
@@ -20,7 +20,7 @@ _LARGEST, _LEAST = float(FORMATS["fp32"].max_finite), 2.0**-149
 class ScaledCode(GroupCode):
     """Values are divided by the scales of group and tensor, in binary32, and rounded to elements."""
 
-    fmt: Scaled
+    fmt: ScaledGroups
 
     def shared(self, code: Code, largest: Value) -> Value | None:
         """The scale of the tensor; 0 for zeros."""
