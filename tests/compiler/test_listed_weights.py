@@ -15,6 +15,7 @@ from numc.numerics.grammar import parse_any_conversion
 from numc.numerics.groups import GroupConversion
 from numc.runtime.storage import Storage
 from numc.support.errors import NumcError
+from tiers import by_default
 
 TEXTS = [
     *("nvfp4", "mx(nf4,64,scale=fp32)", "mx(int4,32,scale=fp16):rtz", "mx(e4m3fn,128,scale=fp32)", "int4", "int8:rup"),
@@ -53,7 +54,7 @@ def test_damaged_records() -> None:
             Storage(replace(encoding, **wrong), (1, 2, 32), stored.size, 64).expand(stored)
 
 
-@pytest.mark.parametrize("weights", ["nvfp4", pytest.param("int8:channel", marks=pytest.mark.all), "posit8"])
+@pytest.mark.parametrize("weights", by_default(["nvfp4", "int8:channel", "posit8"], ["nvfp4"]))
 def test_program_files(weights: str, tmp_path: object) -> None:
     torch.manual_seed(0)
     model, x = torch.nn.Linear(128, 40).eval(), torch.randn(3, 128)

@@ -57,7 +57,7 @@ def compare(found: F32, want: F32) -> None:
     assert (difference := vectorised.first_mismatch(found, want)) is None, difference
 
 
-@pytest.mark.parametrize("text", one_in(20, CASES, *CASES[:3]))
+@pytest.mark.parametrize("text", one_in(40, CASES, *CASES[:2]))
 def test_against_the_definition(text: str) -> None:
     a, b = operands()
     seed = 1 if ":sr" in text else None
@@ -77,7 +77,7 @@ def test_every_target(text: str, target: str) -> None:
         compare(found, reference.matmul(a[:rows], b[:, :lanes], fma=text, seed=5))
 
 
-@pytest.mark.parametrize("text", one_in(5, [case for case in CASES if ":sr" not in case and ":channel" not in case]))
+@pytest.mark.parametrize("text", one_in(12, [case for case in CASES if ":sr" not in case and ":channel" not in case]))
 def test_the_definition(text: str) -> None:
     """Converted along the reduction, then multiplied as binary32 numbers by the operator of single values."""
     a, b = operands()
@@ -111,7 +111,7 @@ def test_models(text: str) -> None:
         assert any("fewer bits" in weight["held"] for weight in programs[1].manifest["weights"])
 
 
-@pytest.mark.parametrize("text", ["fma(a=bf16,b=mxfp4,acc=fp32)", "mp"])
+@pytest.mark.parametrize("text", ["fma(a=bf16,b=mxfp4,acc=fp32)", pytest.param("mp", marks=pytest.mark.all)])
 def test_zeros_of_transposed_convolutions_have_places_in_groups(text: str) -> None:
     layer, x = torch.nn.ConvTranspose2d(4, 4, 3, stride=2), torch.randn(1, 4, 5, 5)
     (contraction,) = numc.compile(layer, (x,), fma=text).manifest["contractions"]
