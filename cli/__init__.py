@@ -71,8 +71,8 @@ class _Commands(Mapping[str, click.Command]):
     def __getitem__(self, name: str) -> click.Command:
         if name not in self.names:
             raise KeyError(name)
-        found: click.Command = getattr(import_module(f"numc.cli.commands.{name}"), f"{name}_command")
-        return found
+        command: click.Command = getattr(import_module(f"numc.cli.commands.{name}"), f"{name}_command")
+        return command
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)

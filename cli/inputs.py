@@ -117,7 +117,7 @@ def read_named(file: str) -> dict[str, Array]:
 
 def read_data(texts: Sequence[str]) -> Mapping[str, Array] | Array:
     """Return what --data gives: arrays by input, or one array without a name. Raises NumcError."""
-    given: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     for text in texts:
         name, equals, file = text.partition("=")
         if not equals or os.path.exists(text):
@@ -133,10 +133,10 @@ def read_data(texts: Sequence[str]) -> Mapping[str, Array] | Array:
                 raise NumcError(f"--data {text}: an array without a name beside others: want NAME={text}")
             return content
         for key, array in content.items() if isinstance(content, dict) else [(name, content)]:
-            if key in given:
+            if key in arrays:
                 raise NumcError(f"--data {text}: {quoted(key)} is given twice")
-            given[key] = array
-    return given
+            arrays[key] = array
+    return arrays
 
 
 def read_labels(text: str) -> Array:

@@ -53,12 +53,12 @@ class Profiling:
         if not self.wanted:
             return None
         repeat = 10 if self.repeat is None else self.repeat
-        found: Profile = program.profile(inputs, repeat=repeat, peak=self.peak, bandwidth=self.bandwidth, **how)
+        profile: Profile = program.profile(inputs, repeat=repeat, peak=self.peak, bandwidth=self.bandwidth, **how)
         if self.trace is not None:
-            found.write_trace(self.trace)
+            profile.write_trace(self.trace)
         if self.report is not None:
-            found.write_report(self.report)
-        return found
+            profile.write_report(self.report)
+        return profile
 
 
 #: Adds --profile, --repeat, --trace, --report, --peak and --bandwidth; the command gets them as `profiling`.

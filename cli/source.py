@@ -1,4 +1,4 @@
-"""What most commands share: the options that say how to compile, and models where a program is expected."""
+"""Parts that most commands share: the options that say how to compile, and models where a program is expected."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class Arithmetic:
         from numc.numerics.policy.load import load_policy
 
         if self.policy is not None and (self.fma is not None or self.ops is not None):
-            given = "--ops" if self.fma is None else "--fma"
-            raise NumcError(f"--policy says what every operation computes in: leave {given} out, or give a `default`")
+            option = "--ops" if self.fma is None else "--fma"
+            raise NumcError(f"--policy says what every operation computes in: leave {option} out, or give a `default`")
         policy = load_policy(self.policy) if self.policy is not None else None
         options = Options(
             fma="fp32" if self.fma is None else self.fma,
@@ -127,8 +127,8 @@ def parse_values(texts: Sequence[str]) -> dict[str, npt.NDArray[np.generic]]:
     """Return the values of --value by name of the input. Raises NumcError for a text that is not NAME=NUMBERS."""
     values: dict[str, npt.NDArray[np.generic]] = {}
     for text in texts:
-        name, _, given = text.rpartition("=")
-        numbers = [_number(number) for number in given.split(",")]
+        name, _, written = text.rpartition("=")
+        numbers = [_number(number) for number in written.split(",")]
         if not name or None in numbers:
             raise NumcError(
                 f"--value {quoted(text)}: want NAME=NUMBER, or numbers with commas between them, such as sr=16000"
@@ -137,7 +137,7 @@ def parse_values(texts: Sequence[str]) -> dict[str, npt.NDArray[np.generic]]:
             raise NumcError(f"--value {quoted(text)}: the value of {quoted(name)} is given twice")
         import numpy as np
 
-        values[name] = np.asarray(numbers if "," in given else numbers[0])
+        values[name] = np.asarray(numbers if "," in written else numbers[0])
     return values
 
 

@@ -47,7 +47,7 @@ class Parameter:
 
 @dataclass(frozen=True, kw_only=True)
 class Admits:
-    """What a datapath is, and what it can be used with.
+    """The properties of a datapath, and the operators that may have it.
 
     order: that in which it takes products; of blocks, the parameter `l` is the length.
     sums: what its additions are, in a word. parameters: what is written behind its name, in this order.
@@ -64,7 +64,7 @@ class Admits:
     internal: bool = False
 
     def syntax(self, name: str) -> str:
-        """How its name is written, with the parameters that have no default."""
+        """Its name as a text, with the parameters that have no default."""
         needed = [f"{key}=..." for key, each in self.parameters.items() if each.default is None]
         return f"{name}({','.join(needed)})" if needed else name
 
@@ -110,7 +110,7 @@ class Datapath:
 
     @property
     def admits(self) -> Admits:
-        """What it can be used with."""
+        """The operators that may have it."""
         return ALL_DATAPATHS[self.name]
 
     @property
@@ -126,7 +126,7 @@ class Datapath:
 
     @property
     def step(self) -> Datapath:
-        """What one product by itself is for, outside of a reduction: without chunks, and a block of its own."""
+        """The datapath of one product by itself, outside of a reduction: without chunks, and a block of its own."""
         parameters = self.parameters
         if self.admits.order is Blocks:
             parameters = tuple((key, 1 if key == "l" else value) for key, value in parameters)

@@ -47,7 +47,7 @@ NARROW: Mapping[str, Narrow] = MappingProxyType(
     }
 )
 NARROW_ELEMENTS: Mapping[str, Narrow] = MappingProxyType({narrow.element: narrow for narrow in NARROW.values()})
-"""The same by the element type in MLIR."""
+"""Narrow dtypes by their element type in MLIR."""
 
 
 class Boundary(NamedTuple):

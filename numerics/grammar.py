@@ -69,7 +69,7 @@ def parse_fma(text: str) -> Fma:
 
 
 def stated_fma(text: str) -> Fma:
-    """The same of a text that numc wrote, in IR or in the manifest of a program: it can also be one of `INTERNAL`."""
+    """Return the operator of a text that numc wrote, in IR or in a manifest: it can also be one of `INTERNAL`."""
     return INTERNAL.get(text) or parse_fma(text)
 
 

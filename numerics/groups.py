@@ -61,7 +61,7 @@ class GroupFormat(ABC):
 
         @property
         def group(self) -> int | None:
-            """How many values share a scale; None: all of the tensor."""
+            """The number of values that share a scale; None: all of the tensor."""
 
     @property
     def default_rounding(self) -> str:
@@ -90,7 +90,7 @@ class GroupFormat(ABC):
 
     @abstractmethod
     def group_bits(self, size: int) -> int:
-        """How many bits a group of `size` values is stored in."""
+        """Return the bits in which a group of `size` values is stored."""
 
     @property
     def bits_per_value(self) -> Fraction:
@@ -111,7 +111,7 @@ class GroupFormat(ABC):
         return self.most_units.bit_length() + 1
 
     def parts(self, datapath: str) -> int:
-        """How many parts a datapath multiplies a value in."""
+        """The parts in which a datapath multiplies a value."""
         return 1
 
     def leading(self, parts: int) -> GroupFormat:
@@ -133,7 +133,7 @@ class GroupFormat(ABC):
     # The definition: one group at a time, in integers and fractions.
 
     def shared(self, largest: Value) -> Value:
-        """What a tensor whose largest magnitude is `largest` shares: an exponent, or a scale (a binary32 number)."""
+        """The value that a tensor of a largest magnitude shares: an exponent, or a scale (a binary32 number)."""
         return 0
 
     @abstractmethod
@@ -141,7 +141,7 @@ class GroupFormat(ABC):
         """The values that a group becomes; `shared`: what its tensor shares. All are NaN where the scale is."""
 
     def operands(self, group: Sequence[Noisy], to: GroupConversion, shared: Value) -> list[Value]:
-        """What a contraction multiplies: the values, or integers where it sums integers."""
+        """Return the factors of a contraction: the values, or integers where it sums integers."""
         return self.convert(group, to, shared)
 
     def parted(self, group: Sequence[Noisy], to: GroupConversion, shared: Value) -> tuple[list[Value], Value]:
@@ -151,7 +151,7 @@ class GroupFormat(ABC):
     # The same on arrays, in binary64.
 
     def shared_by(self, largest: float) -> float:
-        """What a tensor shares whose largest magnitude is `largest`, which can be an infinity or a NaN."""
+        """The value that a tensor of a largest magnitude shares; `largest` can be an infinity or a NaN."""
         return 0.0
 
     @abstractmethod
@@ -183,7 +183,7 @@ class GroupFormat(ABC):
 
     @property
     def encoding(self) -> tuple[str, int, int] | None:
-        """How a program file names these bits: a kind of `runtime.storage.Encoding`, exponent and significand bits.
+        """Their encoding in a program file: a kind of `runtime.storage.Encoding`, exponent and significand bits.
 
         None is a kind that the runtime does not read: weights of it stay float32 in program files.
         """

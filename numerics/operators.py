@@ -189,12 +189,12 @@ class Fma:
 
     @property
     def parts(self) -> tuple[int, int]:
-        """How many parts the values of A and B have; under fmac2 chunks of their magnitudes."""
+        """The numbers of parts of the values of A and B; under fmac2 chunks of their magnitudes."""
         return parts_of(self.a, self.datapath.name), parts_of(self.b, self.datapath.name)
 
     @property
     def passes(self) -> int:
-        """How many times FAST's fMAC goes over a group; 1 for everything else."""
+        """The passes of FAST's fMAC over a group; 1 for everything else."""
         return self.products if self.datapath.name == "fmac2" else 1
 
     @property
@@ -214,7 +214,7 @@ class Fma:
 
     @property
     def total(self) -> Conversion:
-        """What the sum of chunks is rounded to at its end."""
+        """The format to which the sum of chunks is rounded at its end."""
         return FP32 if self.datapath.keeps_total else self.acc
 
     @property
@@ -250,11 +250,11 @@ class Fma:
 
     @property
     def swapped(self) -> Fma:
-        """The same operator with the formats of A and B exchanged."""
+        """Return the operator with the formats of A and B exchanged."""
         return self if self.a == self.b else replace(self, name="", a=self.b, b=self.a)
 
     def with_operands(self, a: Conversion | GroupConversion, b: Conversion | GroupConversion, acc: Conversion) -> Fma:
-        """The same operator with other formats of A, B or the accumulator.
+        """Return the operator with other formats of A, B or the accumulator.
 
         An operator that sums all partial products sums all of those that the new formats have. Raises NumcError if the
         formats do not fit together.

@@ -17,7 +17,7 @@ _STOCHASTIC = re.compile(r"sr(\d*)(?:\.(\w+))?", re.ASCII)
 
 @dataclass(frozen=True)
 class Noise:
-    """What stochastic rounding adds below the kept bits, before it truncates: a uniform integer of `bits` bits.
+    """The noise of stochastic rounding: a uniform integer of `bits` bits, added below the kept bits before the cut.
 
     lfsr: whether a linear feedback shift register supplies it; docs/arithmetic.md names and defines the generators.
     """
@@ -50,7 +50,7 @@ def check_rounding(rounding: str, name: str) -> None:
 
 @dataclass(frozen=True)
 class Rounding:
-    """What a kind of formats knows of a conversion.
+    """The properties of a conversion that depend on the kind of its format.
 
     name: one of ROUNDINGS, or srN. random_bits: how many a stochastic one draws, 0 for the others. saturates: what is
     beyond the largest value becomes that value. overflow: what the text says of it: "nan", "sat" or nothing.

@@ -1,4 +1,4 @@
-"""How a tensor is stored between two programs, as text: a conversion, whose codes it is in, or bits.
+"""The storage of a tensor between two programs, as text: a conversion, whose codes it is in, or bits.
 
 Bits of a tensor are in planes, each of which has a bit of every element: bit n of byte k is of element n M + k, of the
 M bytes of the plane. So eight runs of neighbouring elements are packed in vectors. Codes of formats with groups are in
@@ -14,7 +14,7 @@ from numc.numerics.grammar import parse_any_conversion, parse_conversion
 from numc.numerics.groups import GroupConversion
 
 BITS, POSITIVE, NOT_AT_MOST_ZERO = "bits", "bits of x > 0", "bits of not x <= 0"
-"""What stands for a format where a tensor of bool is stored, or what is asked of a float32: they differ for a NaN."""
+"""In place of a format: a bool in a bit, or the answer to a question about a float32; they differ for a NaN."""
 IN_BITS = (BITS, POSITIVE, NOT_AT_MOST_ZERO)
 _ALONG = " along dimension"
 

@@ -1,1 +1,1 @@
-"""What the whole package may use: errors, files, switches, versions."""
+"""Helpers that the whole package may use: errors, files, switches, versions."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # numpy is imported only where there are arrays
 
 T = TypeVar("T")
 Fixed = Mapping[str, "tuple[int, ...] | npt.NDArray[np.generic]"]
-"""What is fixed of the inputs of a model, by name: a shape, or a value, which is an array."""
+"""The inputs of a model that are fixed, by name: a shape, or a value, which is an array."""
 
 _NUMBER = re.compile(r"-?[0-9]+")
 _DIGITS = 18  # the numbers of 18 digits are those that every 64-bit integer can hold
@@ -37,7 +37,7 @@ def checked_integer(value: object, what: str, low: int, high: int) -> int:
 
 def checked_texts(value: object, what: str) -> list[str]:
     """Return a sequence of texts, which is not a text itself, as a list. Raises NumcError."""
-    if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
+    if not isinstance(value, list | tuple) or not all(isinstance(text, str) for text in value):
         raise NumcError(f"{what}: got {shortened(value)}, want a sequence of texts")
     return list(value)
 
@@ -53,33 +53,33 @@ def checked_fixed(shapes: object, values: object = None) -> dict[str, tuple[int,
 
     Arrays among `shapes` are values. None is none. Raises NumcError for anything else, and for a name with both.
     """
-    found: dict[str, Any] = {}
-    given: Any = {} if shapes is None else checked(shapes, "shapes", Mapping, "sizes by name")
-    for name, shape in given.items():
+    fixed: dict[str, Any] = {}
+    by_name: Any = {} if shapes is None else checked(shapes, "shapes", Mapping, "sizes by name")
+    for name, shape in by_name.items():
         if type(shape).__name__ == "ndarray":
-            found[name] = shape
+            fixed[name] = shape
             continue
         if not isinstance(name, str) or not isinstance(shape, list | tuple):
             raise NumcError(f"shapes: got {shortened(shape)} for {quoted(name)}, want a tuple of sizes for a name")
-        found[name] = tuple(checked_integer(size, f"shapes: {quoted(name)}", 1, 2**63 - 1) for size in shape)
-    return {**found, **_values(values, found)}
+        fixed[name] = tuple(checked_integer(size, f"shapes: {quoted(name)}", 1, 2**63 - 1) for size in shape)
+    return {**fixed, **_values(values, fixed)}
 
 
 def _values(values: object, shapes: Mapping[str, object]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    given: Any = {} if values is None else checked(values, "values", Mapping, "numbers or arrays by name")
-    if given:
+    arrays: dict[str, Any] = {}
+    by_name: Any = {} if values is None else checked(values, "values", Mapping, "numbers or arrays by name")
+    if by_name:
         import numpy as np
-    for name, value in given.items():
+    for name, value in by_name.items():
         if name in shapes:
             raise NumcError(f"values: {quoted(name)} has a shape by its value: leave its shape out")
         try:
-            found[name] = np.asarray(value)
+            arrays[name] = np.asarray(value)
         except (TypeError, ValueError):
-            found[name] = np.asarray(None)
-        if not isinstance(name, str) or found[name].dtype.kind not in "biuf":
+            arrays[name] = np.asarray(None)
+        if not isinstance(name, str) or arrays[name].dtype.kind not in "biuf":
             raise NumcError(f"values: got {shortened(value)} for {quoted(name)}, want a number or an array for a name")
-    return found
+    return arrays
 
 
 def checked_text(value: object, what: str, most: int) -> str:

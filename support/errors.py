@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Iterable
 
 FAULT = "this is a fault of numc: report it with the output of `numc doctor`"
-"""What messages about faults of numc ask for."""
+"""The request at the end of messages about faults of numc."""
 _LONGEST = 4000  # characters of a message: enough for a list of the operators that a model has and numc does not
 
 

@@ -1,4 +1,4 @@
-"""What a compilation is at, for whoever shows it: nobody, unless a command draws a bar (cli/output.py)."""
+"""The step that a compilation is at, for whoever shows it: nobody, unless a command draws a bar (cli/output.py)."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def bisect_command(
 
     try:
         with _progress() as progress:
-            found = bisect(
+            bisection = bisect(
                 model, read_data(data), fma=options.fma, ops=options.ops, policy=options.policy,
                 tolerance=tolerance, metric=metric, labels=None if labels is None else read_labels(labels),
                 batch=batch, shapes=arithmetic.fixed, target=options.target, threads=threads, seed=seed,
@@ -93,13 +93,13 @@ def bisect_command(
             else:
                 click.echo(stopped.policy, nl=False)
         raise
-    if out is not None and found.layers is not None:
-        output.write_text(out, found.policy)
+    if out is not None and bisection.layers is not None:
+        output.write_text(out, bisection.policy)
     if want_json:
-        output.as_json(found.to_json())
+        output.as_json(bisection.to_json())
     else:
-        _print(found, out)
-    if found.layers is None:
+        _print(bisection, out)
+    if bisection.layers is None:
         context.exit(1)
 
 

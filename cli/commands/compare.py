@@ -200,7 +200,7 @@ def compare_command(
 
     try:
         with _bar() as progress:
-            found = compare(
+            comparison = compare(
                 model, data, **compared, labels=labels, metrics=names, output=output_name,
                 batch=batch, threads=threads, statistics=counting.stats, sample=counting.sample or 1, results=results,
                 shapes=fixed,
@@ -212,14 +212,14 @@ def compare_command(
         output.say(f"numc: interrupted: {finished} and {kept}", err=True)
         context.exit(130)
     if places.report is not None:
-        found.write_report(places.report)
+        comparison.write_report(places.report)
     if places.plots is not None:
-        found.write_plots(places.plots)
+        comparison.write_plots(places.plots)
     if want_json:
-        output.as_json(found.as_json())
+        output.as_json(comparison.as_json())
     else:
-        _show(found, places.report, places.plots)
-    peer = found.onnxruntime
+        _show(comparison, places.report, places.plots)
+    peer = comparison.onnxruntime
     if peer is not None and not peer.holds:
         click.echo("numc: fp32 does not agree with onnxruntime: do not trust the rest", err=True)
         context.exit(1)

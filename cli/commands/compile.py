@@ -85,8 +85,8 @@ def compile_command(
     check_model(model)
     emit, time_passes = showing.emit, showing.time_passes
     if emit is not None:
-        given = {"--calibrate": calibrate, "--json": want_json, "--pack-weights": pack_weights, "--sign": key}
-        _check_emit(emit, (option for option, value in given.items() if value))
+        unfit = {"--calibrate": calibrate, "--json": want_json, "--pack-weights": pack_weights, "--sign": key}
+        _check_emit(emit, (option for option, value in unfit.items() if value))
     elif out == "-":
         raise NumcError("-o -: a program is not text: name a file (stdout is for --emit)")
     out = out or ("-" if emit is not None else f"{Path(model).stem}.numc")

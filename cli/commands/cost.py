@@ -55,31 +55,31 @@ def cost_command(
     share, align = checked_share(fma_share, known), checked_align(align)
     with output.busy(f"reading {model}"):
         decisions = decisions_of(load_file(model, arithmetic.fixed), None, options, training=training)
-        found = report(decisions, known, free=batch, fma_share=share, align=align)
+        costs = report(decisions, known, free=batch, fma_share=share, align=align)
     if want_json:
-        output.as_json(found.as_json())
+        output.as_json(costs.as_json())
         return
     columns = ["layer", "shape", "fma", "FMAs", "bf16 products", "area", "iso-area", "bytes", "passes"]
     rows: list[list[object]] = [
         [c.layer or "-", c.shape, c.fma, c.fmas, c.bf16_multiplications, c.area, f"{c.iso_area:.4g}", c.bytes,
          c.passes or "-"]
-        for c in found.costs
+        for c in costs.costs
     ]  # fmt: skip
-    total = found.total()
-    rows.append(["total", "", "", total["fmas"], total["bf16_multiplications"], "", f"{found.iso_area:.4g}",
-                 total["bytes"], "" if found.passes is None else f"{found.passes:.4g}"])  # fmt: skip
+    total = costs.total()
+    rows.append(["total", "", "", total["fmas"], total["bf16_multiplications"], "", f"{costs.iso_area:.4g}",
+                 total["bytes"], "" if costs.passes is None else f"{costs.passes:.4g}"])  # fmt: skip
     if known is not None:
         columns += ["moved", "cycles", "us", "bound", "utilisation", "uJ"]
-        for row, cost in zip(rows, [*found.costs, None], strict=True):
+        for row, cost in zip(rows, [*costs.costs, None], strict=True):
             each = total if cost is None else asdict(cost)
             micro = ["" if each[key] is None else f"{each[key] * 1e6:.4g}" for key in ("seconds", "joules")]
             limits = ["", ""] if cost is None else [cost.bound, f"{cost.utilisation:.4g}"]
             row += [each["moved"], each["cycles"], micro[0], *limits, micro[1]]
     output.table(columns, [[cell if cell != "" else "-" for cell in row] for row in rows])
     if known is not None:
-        faster = "" if found.speed_up is None else f", {found.speed_up:.3g} times as fast as fp32"
+        faster = "" if costs.speed_up is None else f", {costs.speed_up:.3g} times as fast as fp32"
         guessed = f"; assumed, not from a source: {', '.join(known.assumed)}" if known.assumed else ""
         output.say(f"{known.name}: {known.about}{faster}{guessed}", err=not sys.stdout.isatty())
     if share is not None:
-        whole = f"a step of which FMAs take {share:.4g}: {found.step_speed_up:.4g} times as fast as in fp32"
+        whole = f"a step of which FMAs take {share:.4g}: {costs.step_speed_up:.4g} times as fast as in fp32"
         output.say(whole, err=not sys.stdout.isatty())

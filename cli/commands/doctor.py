@@ -74,7 +74,7 @@ def _findings() -> dict[str, Any]:
     problems: list[str] = []
 
     def tried(look: Any) -> Any:
-        """What `look` finds; a failure is a problem that the report lists, and does not end it."""
+        """Return the findings of `look`; a failure is a problem that the report lists, and does not end it."""
         try:
             return look()
         except Exception as error:

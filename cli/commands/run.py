@@ -137,13 +137,13 @@ def run_command(
     if want_json:
         keys = ("name", "shape", "dtype", "min", "mean", "max")
         listed = [dict(zip(keys, row, strict=True)) for row in rows]
-        found = {} if collected is None else {"statistics": collected.to_json()}
+        extra = {} if collected is None else {"statistics": collected.to_json()}
         if profile is not None:
-            found["profile"] = profile.as_json()
-        output.as_json({"outputs": listed, "seconds": round(seconds, 6), "output": out, **found})
+            extra["profile"] = profile.as_json()
+        output.as_json({"outputs": listed, "seconds": round(seconds, 6), "output": out, **extra})
         return
     if out is None:
-        cells = [(name, output.dims(shape), kind, *(_cell(v) for v in values)) for name, shape, kind, *values in rows]
+        cells = [(name, output.dims(shape), dtype, *(_cell(v) for v in values)) for name, shape, dtype, *values in rows]
         output.table(("output", "shape", "dtype", "min", "mean", "max"), cells)
         click.echo(f"{seconds * 1e3:.3f} ms", err=not sys.stdout.isatty())
     elif sys.stderr.isatty():

@@ -136,7 +136,7 @@ def search_command(
 
     try:
         with _bar(options["trials"]) as progress:
-            found = search(model, **known, **options, commands=(command_line(context, model),), progress=progress)
+            result = search(model, **known, **options, commands=(command_line(context, model),), progress=progress)
     except Interrupted as stopped:
         kept = (
             f"kept in {stopped.folder}: --resume {stopped.folder}"
@@ -146,12 +146,12 @@ def search_command(
         output.say(f"numc: interrupted: {stopped.trials} candidates are evaluated and {kept}", err=True)
         context.exit(130)
     if want_json:
-        output.as_json(found.as_json())
+        output.as_json(result.as_json())
     else:
-        _show(found, resume or folder)
-    if found.best is None:
+        _show(result, resume or folder)
+    if result.best is None:
         output.say(
-            f"numc: nothing in the space keeps {found.metric.name} within {tolerance} of fp32: widen it", err=True
+            f"numc: nothing in the space keeps {result.metric.name} within {tolerance} of fp32: widen it", err=True
         )
         context.exit(1)
 

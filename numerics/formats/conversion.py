@@ -79,7 +79,7 @@ class Conversion:
 
     @property
     def how(self) -> Rounding:
-        """What the kind of the format knows of it."""
+        """Its rounding, as kinds of formats take it."""
         bits = 0 if self.noise is None else self.noise.bits
         return Rounding(self.rounding, bits, self.saturates, self.overflow)
 

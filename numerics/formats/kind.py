@@ -1,4 +1,4 @@
-"""What texts know of a kind of format."""
+"""The texts of a kind of format."""
 
 from __future__ import annotations
 

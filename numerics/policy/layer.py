@@ -24,7 +24,7 @@ _FAMILIES = (
 KINDS = ("matmul", "conv", *(name for name, _ in _FAMILIES))
 """The kinds that are called the same in ONNX and in PyTorch."""
 ROLES = ("forward", "dgrad", "wgrad", "update", "norm", "softmax")
-"""What an operation is for.
+"""The purposes of an operation.
 
 forward: the forward pass. dgrad: gradients of activations. wgrad: gradients of parameters. update: the optimizer. norm
 and softmax: normalisation and softmax, in both directions. In contractions of dgrad and wgrad, the operator's A is the

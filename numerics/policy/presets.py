@@ -10,7 +10,7 @@ from types import MappingProxyType
 from numc.numerics.policy.policy import Policy, plain
 
 Given = str | tuple[str, str] | PathLike[str] | Policy | None
-"""What a user may give for fma, ops, a role or policy."""
+"""A value that a user may give for fma, ops, a role or policy."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ Block = Callable[[Sequence[Parts], Sequence[Parts], Value, int], Value]
 
 @dataclass(frozen=True)
 class Draws:
-    """What an accumulator draws from: the stream of its operation, and its index in the result."""
+    """The source of random bits of an accumulator: the stream of its operation, and its index in the result."""
 
     stream: int
     element: int

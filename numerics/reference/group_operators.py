@@ -24,7 +24,7 @@ PARTS = 0, PRODUCT
 
 @dataclass(frozen=True)
 class Source:
-    """What a row or column draws from: the stream of its operation, and the index of the first output it is part of.
+    """The source of random bits of a row or column: the stream of its operation, and the index of its first output.
 
     part: one of PARTS.
     """
@@ -54,7 +54,7 @@ class Vector:
 
     @cached_property
     def converted(self) -> list[Value]:
-        """What a sum of groups multiplies: values of the format, or integers where it sums integers."""
+        """The factors of a sum of groups: values of the format, or integers where it sums integers."""
         if self.quantized and self.to.format.sums_integers:
             return [v >> POINT if type(v) is int else 0 for v in self.values]
         return convert_row(self._noisy, self.to, self.largest, sums=True)

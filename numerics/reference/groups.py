@@ -45,7 +45,7 @@ def largest_magnitude(values: Sequence[Value], *, finite: bool) -> Value:
 
 
 def convert_row(row: Sequence[Noisy], to: GroupConversion, largest: Value, *, sums: bool) -> list[Value]:
-    """What a contraction multiplies of one row, whose tensor or channel has the largest magnitude `largest`.
+    """Return the factors of one row of a contraction, whose tensor or channel has the largest magnitude `largest`.
 
     sums: it is a sum of groups, which may be of integers; otherwise it multiplies values.
     """

@@ -87,7 +87,7 @@ def accumulator_draws(stream: int, element: int, ks: npt.NDArray[np.int64], nois
 
 
 def field_bits(noise: Noise) -> int:
-    """How much of a word one draw takes."""
+    """The bits of a word that one draw takes."""
     return 8 if noise.bits <= 8 else 16 if noise.bits <= 16 else 32
 
 

@@ -23,7 +23,7 @@ KINDS: tuple[Kind[Format], ...] = (
 # The accepted names, besides what the kinds read themselves, as eXmY and posit(n,es).
 FORMATS: Mapping[str, Format] = MappingProxyType({name: fmt for kind in KINDS for name, fmt in kind.formats.items()})
 FORMAT_SYNTAX = "a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d"
-"""What short messages say that may be written."""
+"""The texts of formats, as short messages list them."""
 SYNTAX = ", ".join(kind.syntax for kind in KINDS)
 """All that may be written besides names."""
 

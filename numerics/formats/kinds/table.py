@@ -42,7 +42,7 @@ class Table(Format):
 
     @property
     def bits(self) -> int:
-        """What the places in the list take."""
+        """The bits that count the places in the list."""
         return (len(self.values) - 1).bit_length()
 
     def decode(self, code: int) -> float:
