@@ -26,7 +26,17 @@ _DOCS = (page for page in sorted((ROOT / "docs").glob("*.md")) if "```python fil
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *_DOCS]
 #: Pages of 20 to 50 seconds, whose commands other tests run, too: the tier `slow`.
 LONG = (
-    *("compare.md", "cost.md", "diff.md", "figures.md", "generate.md", "search.md", "statistics.md", "trainbf.md"),
+    *(
+        "accelerators.md",
+        "compare.md",
+        "cost.md",
+        "diff.md",
+        "figures.md",
+        "generate.md",
+        "search.md",
+        "statistics.md",
+        "trainbf.md",
+    ),
     "training-report.md",
 )
 # Not executed: what is printed or stored, and `sh`, which is for commands that build or clone.
