@@ -150,12 +150,13 @@ def _number(text: str) -> int | float | None:
 
 
 def check_model(model: str) -> None:
-    """Raise NumcError unless `model` is an existing file with the suffix of a model, and MLIR is there to read it."""
+    """Raise NumcError unless `model` is a file with the suffix of a model or a folder, and MLIR is there to read it."""
     path = checked_path(model)
-    if path.suffix not in MODELS:
-        raise NumcError(f"{shortened(model, 300)}: not a model by its suffix: want .onnx, .mlir or .pt2")
-    if not os.path.isfile(path):
-        raise NumcError(f"{shortened(model, 300)}: {'is a folder' if path.is_dir() else 'no such file'}: want a model")
+    if not path.is_dir():
+        if path.suffix not in MODELS:
+            raise NumcError(f"{shortened(model, 300)}: not a model by its suffix: want .onnx, .mlir, .pt2 or a folder")
+        if not path.is_file():
+            raise NumcError(f"{shortened(model, 300)}: no such file: want a model")
     check_torch_mlir()
 
 
@@ -169,7 +170,7 @@ def program_from(
     """
     from numc.runtime.program import Program, load
 
-    if Path(path).suffix in MODELS:
+    if Path(path).suffix in MODELS or os.path.isdir(path):
         if verify_with is not None:
             raise NumcError(f"{path}: is a model, --verify-with is about program files: compile it with --sign first")
         check_model(path)

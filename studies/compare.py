@@ -24,6 +24,7 @@ from numc.compiler.policy_table import PolicyTable, policy_table
 from numc.compiler.programs.compile import contents
 from numc.frontends.imported import Imported
 from numc.frontends.load import load, title_of
+from numc.frontends.pytorch.folder import logits_of
 from numc.numerics.dtypes import NARROW
 from numc.numerics.policy.load import load_policy
 from numc.numerics.policy.policy import Policy
@@ -35,7 +36,6 @@ from numc.studies.comparison import Comparison
 from numc.studies.cost import report
 from numc.studies.data import Data, Judged, check_batch, check_data
 from numc.studies.diff import layers_of_both, side_by_side
-from numc.studies.language.folder import is_folder, logits_of
 from numc.studies.metrics import METRICS, SquaredError, Sums, check_metrics, check_names
 from numc.studies.observe.collect import Collector
 from numc.studies.observe.layer_outputs import LayerOutput, layer_outputs
@@ -49,7 +49,7 @@ from numc.support.arguments import (
 )
 from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError, did_you_mean, quoted
-from numc.support.files import checked_path
+from numc.support.files import checked_path, is_folder
 from numc.support.keywords import about, keywords
 from numc.support.processor import processor_name
 from numc.support.versions import own_version, version_of

@@ -115,3 +115,8 @@ def keep(texts: Mapping[str, str]) -> Path:
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace")
     return folder
+
+
+def is_folder(model: object) -> bool:
+    """Whether a model is the name of a folder."""
+    return isinstance(model, (str, os.PathLike)) and os.path.isdir(model)

@@ -81,7 +81,7 @@ class Samples:
             raise NumcError("--tokens says what the inputs and the labels are: leave --data and --labels out")
         if self.length is None:
             raise NumcError("--tokens needs --length N, the number of tokens that the model gets at once")
-        from numc.studies.language.folder import text_tokens
+        from numc.frontends.pytorch.folder import text_tokens
         from numc.studies.language.tokens import token_windows
 
         tokens = text_tokens(model, self.tokens) if self.tokens.endswith(".txt") else self.tokens

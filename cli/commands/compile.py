@@ -32,6 +32,7 @@ Examples:
   numc compile model.onnx --fma mp --emit numc | less
   numc compile model.onnx --policy mixed.policy
   numc compile model.onnx --sign private.pem
+  numc compile gpt2/ --fma hopper_bf16 --shape input_ids=1x128
 """
 
 
@@ -45,7 +46,7 @@ class Showing:
 
 
 @click.command("compile", epilog=_EPILOG)
-@click.argument("model", metavar="MODEL.onnx|MODEL.mlir|MODEL.pt2")
+@click.argument("model", metavar="MODEL.onnx|MODEL.mlir|MODEL.pt2|FOLDER")
 @arithmetic_options
 @fixed_options
 @click.option("--calibrate", metavar="DATA.npz", help="Inputs by name, which fix the scales of intN.")
@@ -78,7 +79,7 @@ def compile_command(
     key: str | None,
     want_json: bool,
 ) -> None:
-    """Compile an ONNX model, linalg MLIR text or a torch.export program to a program file.
+    """Compile an ONNX model, MLIR text, a torch.export program or the folder of a language model to a program file.
 
     Compiling executes nothing that a model file holds: .onnx and .pt2 are data, .mlir is source code.
     """

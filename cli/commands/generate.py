@@ -52,7 +52,7 @@ def generate_command(
     if arithmetic.target not in (None, "host"):
         raise NumcError(f"--target {arithmetic.target}: the model runs on this machine: leave it out")
     policy, _ = arithmetic.options().resolved()
-    from numc.studies.language.folder import LanguageModel
+    from numc.frontends.pytorch.folder import LanguageModel
     from numc.studies.language.generate import Sampling, generate
 
     with output.busy(f"reading {folder}"):

@@ -16,7 +16,7 @@ from numc.runtime.container import Contents, Description, write_program
 from numc.support.arguments import Fixed, checked, checked_fixed
 from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError, quoted
-from numc.support.files import checked_path
+from numc.support.files import checked_path, is_folder
 from numc.support.keywords import keywords, part
 from numc.support.versions import check_torch_mlir
 
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 def compile(source: Any, given: CompileOptions) -> Program:
     """Compile a model to a program that computes in the arithmetic named.
 
-    source: a file (ONNX, linalg MLIR text, an exported program of PyTorch), or an onnx.ModelProto, torch.nn.Module,
-    torch.fx.GraphModule or torch.export.ExportedProgram.
+    source: a file (ONNX, linalg MLIR text, an exported program of PyTorch), the folder of a language model of
+    transformers, or an onnx.ModelProto, torch.nn.Module, torch.fx.GraphModule or torch.export.ExportedProgram.
     Raises NumcError for bad input, or if this processor cannot run the target.
     """
     from numc.frontends.load import check_alone, load
@@ -92,7 +92,7 @@ def contents(
     imported: the source, if it is a file that has been read already. apart: whether a worker compiles, so that this
     process does not load MLIR; for an Imported, without dump_dir. Raises NumcError for bad input.
     """
-    shapes = checked_fixed(shapes)
+    source, shapes = _read(source, checked_fixed(shapes))
     entry = _entry(source, options, shapes, cache, dump_dir)
     return programs.through(entry, lambda: _made(imported or source, options, shapes, dump_dir, apart))
 
@@ -111,20 +111,29 @@ def to_file(
 
     sign: signs the program file. Raises NumcError for bad input, and if the program file cannot be written.
     """
-    shapes = checked_fixed(shapes)
-    entry = _entry(source, options, shapes, cache, dump_dir)
+    model, shapes = _read(source, checked_fixed(shapes))
+    entry = _entry(model, options, shapes, cache, dump_dir)
     if entry is not None and sign is None and (copied := entry.copy(Path(path))) is not None:
         return copied, True
     from concurrent.futures import ThreadPoolExecutor
 
     known = None if entry is None else entry.load()
-    found = known or _made(source, options, shapes, dump_dir)
+    found = known or _made(model, options, shapes, dump_dir)
     with ThreadPoolExecutor(1) as pool:  # both files wait for the disk
         stored = pool.submit(entry.store, found) if entry is not None and known is None else None
         write_program(path, found, sign)
     if stored is not None:
         stored.result()
     return found.description, known is not None
+
+
+def _read(source: str | os.PathLike[str] | Imported, shapes: Fixed) -> tuple[str | os.PathLike[str] | Imported, Fixed]:
+    """A folder is read before the cache is asked, which knows the content of files, and of what has been imported."""
+    if isinstance(source, Imported) or not is_folder(source):
+        return source, shapes
+    from numc.frontends.load import load_file
+
+    return load_file(source, shapes), {}
 
 
 def _entry(

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from numc.frontends.pytorch.folder import LanguageModel
 from numc.numerics.policy.policy import Policy
 from numc.numerics.policy.presets import Arithmetic
-from numc.studies.language.folder import LanguageModel
 from numc.support.errors import NumcError
 
 

@@ -90,7 +90,7 @@ def test_options_that_are_refused(numc_run: Any, tmp_path: Path, monkeypatch: py
     _written(tmp_path / "bare", config__json="{}", model__safetensors="")
     found = util.find_spec
     monkeypatch.setattr(
-        "numc.studies.language.folder.find_spec", lambda name: None if name == "transformers" else found(name)
+        "numc.frontends.pytorch.folder.find_spec", lambda name: None if name == "transformers" else found(name)
     )
     missing = "needs transformers, which is not installed: pip install 'numc[torch]' transformers"
     assert numc_run("generate", "bare", "--prompt", "a").error == f"bare: {missing}"

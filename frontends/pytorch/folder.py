@@ -14,11 +14,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from numc.frontends.imported import Imported
+from numc.support.arguments import Fixed
 from numc.support.errors import NumcError, quoted, shortened
-from numc.support.files import checked_path
+from numc.support.files import checked_path, is_folder
 from numc.support.json_values import parsed
 
-_CONFIG = "config.json"
+_CONFIG, _INPUT = "config.json", "input_ids"
 # What a tokenizer needs: without any of these, transformers makes one that knows no words.
 _VOCABULARIES = ("tokenizer.json", "vocab.json", "vocab.txt", "tokenizer.model", "spiece.model", "tekken.json")
 _INDEX = "model.safetensors.index.json"
@@ -88,11 +90,6 @@ def text_tokens(folder: str | os.PathLike[str], file: str | os.PathLike[str]) ->
         reason = getattr(error, "strerror", None) or "not UTF-8"
         raise NumcError(f"{shortened(file, 300)}: cannot read: {reason}: want a text") from None
     return LanguageModel(folder).encoded(text)
-
-
-def is_folder(model: object) -> bool:
-    """Whether a model is the name of a folder."""
-    return isinstance(model, (str, os.PathLike)) and os.path.isdir(model)
 
 
 def _check(path: Path, name: str) -> None:
@@ -226,6 +223,12 @@ def logits_of(folder: str | os.PathLike[str], windows: Any) -> tuple[Any, Any]:
         limit = f"its context has {language.context}: give a smaller --length"
         raise NumcError(f"{language.name}: windows of {length} tokens, {limit}")
     language.check_tokens(int(windows.max()))
+    return logits(language), (torch.zeros((1, length), dtype=torch.int64),)
+
+
+def logits(language: LanguageModel) -> Any:
+    """Return a module that gives the logits of all tokens from ``input_ids``, int64 [batch, length]."""
+    import torch
 
     class LanguageModelLogits(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -236,4 +239,25 @@ def logits_of(folder: str | os.PathLike[str], windows: Any) -> tuple[Any, Any]:
             every = torch.ones_like(input_ids)  # else transformers looks for several texts in a window
             return self.model(input_ids=input_ids, attention_mask=every, use_cache=False).logits
 
-    return LanguageModelLogits().eval(), (torch.zeros((1, length), dtype=torch.int64),)
+    return LanguageModelLogits().eval()
+
+
+def load(folder: str | os.PathLike[str], fixed: Fixed) -> Imported:
+    """Import the logits of a folder's model. Batch and length are free, up to its context, unless they are fixed.
+
+    Raises NumcError for a folder that cannot be read, and for what is fixed of anything but ``input_ids``.
+    """
+    import torch
+
+    from numc.frontends.pytorch.load import load as load_module
+
+    language = LanguageModel(folder)
+    for name, value in fixed.items():
+        if name != _INPUT or not isinstance(value, tuple) or len(value) != 2:
+            raise NumcError(f"{language.name}: {quoted(name)}: want --shape {_INPUT}=BATCHxLENGTH, or none")
+    if _INPUT in fixed:
+        return load_module(logits(language), (torch.zeros(fixed[_INPUT], dtype=torch.int64),))
+    length = torch.export.Dim("length", max=language.context) if language.context else torch.export.Dim("length")
+    example = torch.zeros((2, min(8, language.context or 8)), dtype=torch.int64)
+    free = {_INPUT: {0: torch.export.Dim("batch"), 1: length}}
+    return load_module(logits(language), (example,), dynamic_shapes=free)
