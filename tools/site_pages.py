@@ -42,7 +42,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "Studies": ("compare", "Comparison", "token_windows", "search", "Search", "cost", "diff", "bisect"),
     "Statistics": ("collect_stats", "Statistics", "LayerStatistics", "TensorStatistics", "Histogram"),
     "Profiles": ("profile", "Profile", "Schedule"),
-    "Tables": ("formats", "group_formats", "fmas", "presets"),
+    "Tables": ("formats", "group_formats", "fmas", "units", "presets"),
     "Errors": ("NumcError", "CompilerBug"),
 }
 
@@ -51,6 +51,7 @@ TABLES = {
     "group_formats": "`numc.group_formats`, a mapping from a name to a format whose values share scales in groups: "
     "[the same table](tables.md#formats), from `lowbfp` on.",
     "fmas": "`numc.fmas`, a mapping from a name to an `Fma`: the [named operators](tables.md#fma-operators).",
+    "units": "`numc.units`, a mapping from a name to an `Fma`: the [units of accelerators](tables.md#matrix-units).",
     "onnx_backend": "`numc.onnx_backend`, the interface `onnx.backend.base.Backend`: [ONNX models](../onnx.md).",
     "train": "`numc.train`, recipes that choose the arithmetic of every step: the [names in it](#numctrain).",
     "presets": "`numc.presets`, a mapping from a name to a recipe of training: the [presets](tables.md#presets).",
@@ -214,6 +215,7 @@ def tables_page() -> str:
     for what, heading in (
         ("formats", "Formats"),
         ("fmas", "FMA operators"),
+        ("units", "Matrix units"),
         ("datapaths", "Datapaths"),
         ("presets", "Presets"),
         ("targets", "Targets"),
