@@ -163,7 +163,7 @@ def test_times_of_passes(numc_run, folder):
         (["MODEL", "-o", "."], ".: is a folder: name a file for the output"),
         (["MODEL", "-o", "/dev/null"], "/dev/null: not a regular file"),
         (["MODEL", "--fam", "mp"], "No such option '--fam'"),
-        ([], "Missing argument 'MODEL.onnx|MODEL.mlir|MODEL.pt2'"),
+        ([], "Missing argument 'MODEL.onnx|MODEL.mlir|MODEL.pt2|FOLDER'"),
     ],
 )
 def test_errors_are_one_line(numc_run, folder, arguments, text):
