@@ -159,7 +159,8 @@ def test_a_packed_weight(tmp_path):
 @pytest.mark.parametrize(
     ("at", "value", "text"),
     [
-        (0, 4, "weight 'bias' is packed in an encoding that this runtime does not know"),
+        (0, 5, "weight 'bias' is packed in an encoding that this runtime does not know"),
+        (0, 4, "weight 'bias' is packed in no format"),
         (1, 9, "weight 'bias' is packed in no format"),
         (2, 24, "weight 'bias' is packed in no format"),
         (2, 6, "weight 'bias' is not packed in the bytes that its shape takes"),
