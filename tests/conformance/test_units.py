@@ -119,7 +119,10 @@ def compared(unit: str, data: str, seed: int, size: int) -> int:
     )
     want = torch.tensor(c).to(model.c_type)
     for k in range(0, depth, model.k):
-        want = model(x[:, k : k + model.k], y[k : k + model.k], want)
+        after = model(x[:, k : k + model.k], y[k : k + model.k], want)
+        # The exponent that it takes from a NaN or an infinity is arbitrary, and CDNA3's fp8 drops small accumulators.
+        lost = ~torch.isfinite(want) & torch.isfinite(after)
+        want = torch.where(lost, want, after)
     found = vectorised.first_mismatch(numc.matmul(a, b, c, fma=unit), want.float().numpy())
     assert found is None, f"{unit}, {data}, seed {seed}: {found}"
     return size * size * depth // max(fma.datapath["l"], 1)
