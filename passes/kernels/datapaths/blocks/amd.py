@@ -21,7 +21,7 @@ from numc.passes.kernels.datapaths.blocks.alignment import (
 )
 from numc.passes.kernels.datapaths.blocks.products import Products, in_blocks
 from numc.passes.kernels.datapaths.datapath import NOTHING, Accumulators, Drawn, Guard, Micro
-from numc.passes.kernels.datapaths.steps.chain import emit_add_to_odd, emit_to_odd
+from numc.passes.kernels.datapaths.steps.chain import emit_add_to_odd, emit_to_odd, emit_two_sum
 from numc.passes.kernels.environment import subnormals_flushed
 from numc.passes.kernels.setting import Parts, Setting
 from numc.passes.kernels.ssa import Value
@@ -38,9 +38,7 @@ def dot(code: Code, fma: Fma, products: Products, sums: Accumulators, drawn: Seq
     every = products.all(partial(exact_product, code))
     for terms, c, each in zip(every, sums, drawn, strict=True):
         total = code.binary("addf", _sum_to_odd(code, [*terms, code.cast("extf", c, "f64")]), code.f64(0.0))
-        if fma.acc != FP32:
-            total = emit_round(code, total, fma.acc, F64, each.acc)
-        results.append(code.cast("truncf", total, "f32"))
+        results.append(_rounded(code, total, fma, each))
     return results
 
 
@@ -56,9 +54,7 @@ def exact_dot(m: Micro, products: Products, sums: Accumulators) -> Accumulators:
     results = []
     for total, c in zip(products.fold([code.f64(0.0)] * len(sums), more), sums, strict=True):
         both = emit_add_to_odd(code, total, code.cast("extf", c, "f64"))
-        if fma.acc != FP32:
-            both = emit_round(code, both, fma.acc, F64)
-        results.append(code.cast("truncf", both, "f32"))
+        results.append(_rounded(code, both, fma, NOTHING))
     return results
 
 
@@ -83,11 +79,11 @@ def _sum_to_odd(code: Code, terms: Sequence[Value]) -> Value:
     for n, term in enumerate(terms):
         plain = code.binary("addf", plain, term) if n else plain
         for place, each in enumerate(expansion):
-            term, expansion[place] = _two_sum(code, term, each)
+            term, expansion[place] = emit_two_sum(code, term, each)
         expansion.append(term)
     for _ in range(2):
         for n in range(len(expansion) - 1):
-            expansion[n + 1], expansion[n] = _two_sum(code, expansion[n + 1], expansion[n])
+            expansion[n + 1], expansion[n] = emit_two_sum(code, expansion[n + 1], expansion[n])
     *errors, total = expansion
     error = errors[0]
     for each in errors[1:]:
@@ -96,12 +92,11 @@ def _sum_to_odd(code: Code, terms: Sequence[Value]) -> Value:
     return code.select(finite, emit_to_odd(code, total, error), plain)
 
 
-def _two_sum(code: Code, x: Value, y: Value) -> tuple[Value, Value]:
-    """A sum and its error (Knuth); that of a sum that is not finite is a NaN."""
-    total = code.binary("addf", x, y)
-    y_part = code.binary("subf", total, x)
-    x_part = code.binary("subf", total, y_part)
-    return total, code.binary("addf", code.binary("subf", x, x_part), code.binary("subf", y, y_part))
+def _rounded(code: Code, x: Value, fma: Fma, drawn: Drawn) -> Value:
+    """Numbers of binary64 in the accumulator's format; to binary32 the last conversion rounds."""
+    if fma.acc != FP32:
+        x = emit_round(code, x, fma.acc, F64, drawn.acc)
+    return code.cast("truncf", x, "f32")
 
 
 def tree(code: Code, fma: Fma, products: Products, sums: Accumulators, drawn: Sequence[Drawn]) -> Accumulators:
@@ -241,10 +236,7 @@ def _second_stage(
     results = []
     for top, total, c, each in zip(tops, totals, sums, drawn, strict=True):
         x, highest = _aligned_sum(code, fma, top, total, c)
-        x = floor(code, fma, x, highest)
-        if fma.acc != FP32:
-            x = emit_round(code, x, fma.acc, F64, each.acc)
-        results.append(code.cast("truncf", x, "f32"))
+        results.append(_rounded(code, floor(code, fma, x, highest), fma, each))
     return results
 
 

@@ -84,13 +84,18 @@ def exact_step(code: Code, fma: Fma, a: Parts, b: Parts, c: Value, drawn: Drawn)
 
 
 def emit_add_to_odd(code: Code, x: Value, y: Value) -> Value:
-    """Append x + y in binary64 rounded to odd (Knuth's TwoSum; Boldo and Melquiond 2008)."""
+    """Append x + y in binary64 rounded to odd (Boldo and Melquiond 2008)."""
+    return emit_to_odd(code, *emit_two_sum(code, x, y))
+
+
+def emit_two_sum(code: Code, x: Value, y: Value) -> tuple[Value, Value]:
+    """Append x + y and its error (Knuth's TwoSum), which is a NaN if the sum is not finite."""
     total = code.binary("addf", x, y)
     y_part = code.binary("subf", total, x)
     x_part = code.binary("subf", total, y_part)
     x_error = code.binary("subf", x, x_part)
     y_error = code.binary("subf", y, y_part)
-    return emit_to_odd(code, total, code.binary("addf", x_error, y_error))
+    return total, code.binary("addf", x_error, y_error)
 
 
 def emit_to_odd(code: Code, total: Value, error: Value) -> Value:
