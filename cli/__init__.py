@@ -63,15 +63,17 @@ def _limit(option: str, unit: str, about: str) -> Callable[[F], F]:
 class _Commands(Mapping[str, click.Command]):
     """The commands by name, one file each, which is imported when the command is asked for."""
 
+    of_hardware = ("vectors",)
     names = (
         *("compile", "explain", "cost", "compare", "search", "report", "run", "generate"),
-        *("verify", "diff", "bisect", "opt", "list", "cache", "doctor"),
+        *("verify", "diff", "bisect", "opt", "list", *of_hardware, "cache", "doctor"),
     )
 
     def __getitem__(self, name: str) -> click.Command:
         if name not in self.names:
             raise KeyError(name)
-        command: click.Command = getattr(import_module(f"numc.cli.commands.{name}"), f"{name}_command")
+        module = f"hardware.make_{name}" if name in self.of_hardware else f"commands.{name}"
+        command: click.Command = getattr(import_module(f"numc.cli.{module}"), f"{name}_command")
         return command
 
     def __iter__(self) -> Iterator[str]:

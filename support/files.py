@@ -69,6 +69,30 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
         raise NumcError(f"{path}: cannot write: {error.strerror or error}") from None
 
 
+def check_new_folder(path: Path) -> None:
+    """Raise NumcError if no new folder can be made at `path`; one that is empty can be replaced."""
+    path = checked_path(path)
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        raise NumcError(f"{path}: exists: name a new folder for the output")
+    if not path.parent.is_dir():
+        raise NumcError(f"{path}: cannot write: there is no folder {path.parent}: create it first")
+
+
+def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
+    """Write files into a new folder, which appears when all of them are complete. Raises NumcError if it cannot."""
+    check_new_folder(path)
+    temporary = path.with_name(f".numc-{os.urandom(8).hex()}.tmp")
+    try:
+        temporary.mkdir()
+        for name, content in files.items():
+            (temporary / name).write_bytes(content)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise NumcError(f"{path}: cannot write: {error.strerror or error}") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
 def copy_whole(file: IO[bytes], path: Path) -> None:
     """Let what an open file holds replace `path` when the copy is complete. Raises NumcError if it cannot."""
     size = os.fstat(file.fileno()).st_size

@@ -104,13 +104,18 @@ def group_dot(op: Fma, a: Vector, b: Vector, c: Value) -> Value:
         return _int_dot(a, b, c) if a.converted else c
     if op.group.sums_elements:
         return _scaled_dot(a, b, c)
-    block = _exact_dot if op.group.sums_exactly else _chain
     x, y = a.converted, b.converted
     size = op.group.group or max(len(x), 1)
     for begin in range(0, len(x), size):
-        total = block(x[begin : begin + size], y[begin : begin + size])
-        c = _TO_F32(exact_fma(_TO_F32(total), ONE, c)) if type(total) is int else total
+        c = add_group(op, x[begin : begin + size], y[begin : begin + size], c)
     return c
+
+
+def add_group(op: Fma, x: Sequence[Value], y: Sequence[Value], c: Value) -> Value:
+    """The dot product of one group of converted values, added to the binary32 number `c`."""
+    assert op.group is not None
+    total = (_exact_dot if op.group.sums_exactly else _chain)(x, y)
+    return _TO_F32(exact_fma(_TO_F32(total), ONE, c)) if type(total) is int else total
 
 
 def _products(x: Sequence[Value], y: Sequence[Value]) -> list[int] | None:

@@ -1,0 +1,1 @@
+"""The commands that make hardware of an operator, one file each."""
