@@ -10,6 +10,7 @@ import functools
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,9 @@ from numc.support.json_values import parsed
 _CONFIG, _INPUT = "config.json", "input_ids"
 # What a tokenizer needs: without any of these, transformers makes one that knows no words.
 _VOCABULARIES = ("tokenizer.json", "vocab.json", "vocab.txt", "tokenizer.model", "spiece.model", "tekken.json")
-_INDEX = "model.safetensors.index.json"
+_WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"
+# What is missing or has other sizes is refused with its name, and not filled or left to an error of transformers.
+_REPORTING = {"output_loading_info": True, "ignore_mismatched_sizes": True}
 _FILE = re.compile(r"[\w.\-]+\.safetensors")  # of weights, in the folder itself
 _MOST = 64 << 20  # bytes of a configuration or an index
 _MOST_OF_TOKENIZER = 256 << 20  # bytes of any other file that is no weight
@@ -33,8 +36,9 @@ _WANT = f"want a folder with {_CONFIG} and *.safetensors, as save_pretrained of 
 class LanguageModel:
     """A causal language model: a token is predicted from those before it.
 
-    name: the folder. model: the module, in float32 and in evaluation mode. context: the largest number of tokens that
-    it takes, or None if it has no limit. vocabulary: the number of tokens that it knows.
+    name: the folder. model: the module, in float32 and in evaluation mode. quantised: how its weights are stored, ""
+    where they are plain numbers. context: the largest number of tokens that it takes, or None if it has no limit.
+    vocabulary: the number of tokens that it knows.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -43,7 +47,7 @@ class LanguageModel:
         self.name, self._path = shortened(path, 300), path
         _check(path, self.name)
         with _quiet():
-            self.model = _loaded(path, self.name)
+            self.model, self.quantised = _loaded(path, self.name)
         limit = getattr(self.model.config, "max_position_embeddings", None)
         self.context = limit if isinstance(limit, int) else None
         self.vocabulary: int = self.model.get_input_embeddings().weight.shape[0]
@@ -101,8 +105,6 @@ def _check(path: Path, name: str) -> None:
     _check_sizes(path, name)
     config = _read(path / _CONFIG, name)
     _refuse_code(name, config)
-    if config.get("quantization_config"):
-        raise NumcError(f"{name}: its weights are quantised: numc rounds to formats itself: use the model before that")
     _check_index(path, name)
     if given := config.get("transformers_weights"):
         _check_file(path, name, _CONFIG, given)
@@ -163,27 +165,58 @@ def _refuse_code(name: str, config: dict[str, Any]) -> None:
                         "use a model whose architecture is part of transformers")  # fmt: skip
 
 
-def _loaded(path: Path, name: str) -> Any:
-    import torch
-    from transformers import AutoModelForCausalLM
+def _loaded(path: Path, name: str) -> tuple[Any, str]:
+    """Return the model of a folder, and how its weights are quantised, "" if they are not."""
+    from numc.frontends.pytorch.quantised.checkpoint import dequantised, quantised
 
+    config = _read(path / _CONFIG, name)
     try:
-        model, about = AutoModelForCausalLM.from_pretrained(
-            path,
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=True,
-            dtype=torch.float32,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,  # they are refused below, with their names
-        )
+        stored = quantised(config)
+        weights = stored and dequantised(_weight_files(path, config), stored)
+    except NumcError as error:
+        raise NumcError(f"{name}: {error}") from None
+    try:
+        model, about = _with_weights(path, weights) if weights else _from_files(path)
     except Exception as error:  # of whichever architecture the folder names
         raise NumcError(f"{name}: not a causal language model that transformers can read: {_reason(error)}") from None
     for what in ("missing_keys", "mismatched_keys"):
         if wrong := sorted(key if isinstance(key, str) else key[0] for key in about[what]):
-            kind = "is missing" if what == "missing_keys" else "has another shape than the configuration says"
-            raise NumcError(f"{name}: weight {quoted(wrong[0])} {kind} ({len(wrong)} in all): the files are not whole")
-    return model.eval()
+            problem = "is missing" if what == "missing_keys" else "has another shape than the configuration says"
+            raise NumcError(
+                f"{name}: weight {quoted(wrong[0])} {problem} ({len(wrong)} in all): the files are not whole"
+            )
+    return model.eval(), str(stored or "")
+
+
+def _weight_files(path: Path, config: dict[str, Any]) -> list[Path]:
+    """Return the files that transformers reads weights from."""
+    index = _read(path / _INDEX, "")
+    named = sorted(set(index["weight_map"].values())) if index else [config.get("transformers_weights") or _WEIGHTS]
+    return [path / file for file in named]
+
+
+def _from_files(path: Path) -> Any:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_pretrained(
+        path, local_files_only=True, trust_remote_code=False, use_safetensors=True, dtype=torch.float32, **_REPORTING
+    )
+
+
+def _with_weights(path: Path, weights: dict[str, Any]) -> Any:
+    """Load a model as `_from_files` does, with weights in the place of those in its files."""
+    import torch
+    from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig, GenerationConfig
+
+    config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    for part in (config, config.get_text_config()):
+        vars(part).pop("quantization_config", None)
+    architecture = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
+    loaded = architecture.from_pretrained(None, config=config, state_dict=weights, dtype=torch.float32, **_REPORTING)
+    if (path / "generation_config.json").is_file():
+        loaded[0].generation_config = GenerationConfig.from_pretrained(path, local_files_only=True)
+    return loaded
 
 
 def _reason(error: Exception) -> str:
@@ -256,8 +289,10 @@ def load(folder: str | os.PathLike[str], fixed: Fixed) -> Imported:
         if name != _INPUT or not isinstance(value, tuple) or len(value) != 2:
             raise NumcError(f"{language.name}: {quoted(name)}: want --shape {_INPUT}=BATCHxLENGTH, or none")
     if _INPUT in fixed:
-        return load_module(logits(language), (torch.zeros(fixed[_INPUT], dtype=torch.int64),))
+        imported = load_module(logits(language), (torch.zeros(fixed[_INPUT], dtype=torch.int64),))
+        return replace(imported, quantised=language.quantised)
     length = torch.export.Dim("length", max=language.context) if language.context else torch.export.Dim("length")
     example = torch.zeros((2, min(8, language.context or 8)), dtype=torch.int64)
     free = {_INPUT: {0: torch.export.Dim("batch"), 1: length}}
-    return load_module(logits(language), (example,), dynamic_shapes=free)
+    imported = load_module(logits(language), (example,), dynamic_shapes=free)
+    return replace(imported, quantised=language.quantised)
