@@ -1,4 +1,4 @@
-"""A language model in a folder as Hugging Face writes it: configuration, safetensors, tokenizer. Nothing in it is run.
+"""A language model in a folder of Hugging Face, or in a GGUF file: configuration, weights, tokenizer. None is run.
 
 Transformers is imported when a folder is opened, because numc itself does not need it.
 """
@@ -9,7 +9,7 @@ import contextlib
 import functools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any
 from numc.frontends.imported import Imported
 from numc.support.arguments import Fixed
 from numc.support.errors import NumcError, quoted, shortened
-from numc.support.files import checked_path, is_folder
+from numc.support.files import GGUF, checked_path, is_language_model
 from numc.support.json_values import parsed
 
 _CONFIG, _INPUT = "config.json", "input_ids"
@@ -45,7 +45,10 @@ class LanguageModel:
         """Open a folder. Raises NumcError if it is none, if it needs code of its own, and if a weight is missing."""
         path = checked_path(folder)
         self.name, self._path = shortened(path, 300), path
-        _check(path, self.name)
+        if path.suffix == GGUF and not path.is_dir():
+            _check_gguf(path, self.name)
+        else:
+            _check(path, self.name)
         with _quiet():
             self.model, self.quantised = _loaded(path, self.name)
         limit = getattr(self.model.config, "max_position_embeddings", None)
@@ -55,15 +58,16 @@ class LanguageModel:
     @functools.cached_property
     def tokenizer(self) -> Any:
         """The tokenizer of the folder. Raises NumcError if it has none that can be read as data."""
-        if not any((self._path / name).is_file() for name in _VOCABULARIES):
+        folder, file = (self._path, {}) if self._path.is_dir() else (self._path.parent, {"gguf_file": self._path.name})
+        if not file and not any((folder / name).is_file() for name in _VOCABULARIES):
             listed = ", ".join(_VOCABULARIES)
             raise NumcError(f"{self.name}: there is no tokenizer: want {listed}: copy that of the model into it")
-        _refuse_code(self.name, _read(self._path / "tokenizer_config.json", self.name))
+        _refuse_code(self.name, {} if file else _read(folder / "tokenizer_config.json", self.name))
         from transformers import AutoTokenizer
 
         try:
             with _quiet():
-                return AutoTokenizer.from_pretrained(self._path, local_files_only=True, trust_remote_code=False)
+                return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **file)
         except Exception as error:  # of whichever tokenizer the folder names
             raise NumcError(f"{self.name}: the tokenizer cannot be read: {_reason(error)}") from None
 
@@ -86,7 +90,7 @@ class LanguageModel:
 
 def text_tokens(folder: str | os.PathLike[str], file: str | os.PathLike[str]) -> list[int]:
     """Return the tokens of a text file by the tokenizer of a folder. Raises NumcError if either cannot be read."""
-    if not is_folder(folder):
+    if not is_language_model(folder):
         raise NumcError(f"{shortened(file, 300)}: a text needs a tokenizer: name a folder as the model, or give tokens")
     try:
         text = checked_path(file).read_text(encoding="utf-8")
@@ -112,9 +116,21 @@ def _check(path: Path, name: str) -> None:
         pickled = sorted(file.name for file in (*path.glob("*.bin"), *path.glob("*.pt"), *path.glob("*.pth")))
         what = f"weights in {quoted(pickled[0])}, which are pickled, that is code" if pickled else "no weights"
         raise NumcError(f"{name}: has {what}: want *.safetensors: save_pretrained of transformers writes them")
-    for package in ("torch", "transformers"):
+    _need(name, "torch", "transformers")
+
+
+def _need(name: str, *packages: str, extras: str = "torch") -> None:
+    for package in packages:
         if find_spec(package) is None:
-            raise NumcError(f"{name}: needs {package}, which is not installed: pip install 'numc[torch]' transformers")
+            get = f"pip install 'numc[{extras}]' transformers"
+            raise NumcError(f"{name}: needs {package}, which is not installed: {get}")
+
+
+def _check_gguf(path: Path, name: str) -> None:
+    """Raise NumcError unless there is a file, and what reads it."""
+    if not path.is_file():
+        raise NumcError(f"{name}: no such file: want a GGUF file, or {_WANT.removeprefix('want ')}")
+    _need(name, "torch", "transformers", "gguf", "accelerate", extras="torch,gguf")
 
 
 def _check_sizes(path: Path, name: str) -> None:
@@ -166,17 +182,12 @@ def _refuse_code(name: str, config: dict[str, Any]) -> None:
 
 
 def _loaded(path: Path, name: str) -> tuple[Any, str]:
-    """Return the model of a folder, and how its weights are quantised, "" if they are not."""
-    from numc.frontends.pytorch.quantised.checkpoint import dequantised, quantised
-
-    config = _read(path / _CONFIG, name)
+    """Return the model of a folder or a GGUF file, and how its weights are quantised, "" if they are not."""
     try:
-        stored = quantised(config)
-        weights = stored and dequantised(_weight_files(path, config), stored)
+        load, stored = _reader(path, name)
+        model, about = load()
     except NumcError as error:
         raise NumcError(f"{name}: {error}") from None
-    try:
-        model, about = _with_weights(path, weights) if weights else _from_files(path)
     except Exception as error:  # of whichever architecture the folder names
         raise NumcError(f"{name}: not a causal language model that transformers can read: {_reason(error)}") from None
     for what in ("missing_keys", "mismatched_keys"):
@@ -185,7 +196,25 @@ def _loaded(path: Path, name: str) -> tuple[Any, str]:
             raise NumcError(
                 f"{name}: weight {quoted(wrong[0])} {problem} ({len(wrong)} in all): the files are not whole"
             )
-    return model.eval(), str(stored or "")
+    return model.eval(), stored
+
+
+def _reader(path: Path, name: str) -> tuple[Callable[[], Any], str]:
+    """Return a function that loads a model with a report, and how its weights are quantised.
+
+    Raises NumcError for weights that cannot be taken as they are.
+    """
+    if path.is_file():
+        from numc.frontends.pytorch import gguf
+
+        reader = gguf.header(path)
+        return functools.partial(gguf.read, path, reader, _REPORTING), gguf.types(reader)
+    from numc.frontends.pytorch.quantised.checkpoint import dequantised, quantised
+
+    config = _read(path / _CONFIG, name)
+    if (stored := quantised(config)) is None:
+        return functools.partial(_from_files, path), ""
+    return functools.partial(_with_weights, path, dequantised(_weight_files(path, config), stored)), str(stored)
 
 
 def _weight_files(path: Path, config: dict[str, Any]) -> list[Path]:
