@@ -63,7 +63,7 @@ def _limit(option: str, unit: str, about: str) -> Callable[[F], F]:
 class _Commands(Mapping[str, click.Command]):
     """The commands by name, one file each, which is imported when the command is asked for."""
 
-    of_hardware = ("vectors",)
+    of_hardware = ("vectors", "model", "rtl")
     names = (
         *("compile", "explain", "cost", "compare", "search", "report", "run", "generate"),
         *("verify", "diff", "bisect", "opt", "list", *of_hardware, "cache", "doctor"),

@@ -1,0 +1,76 @@
+"""The circuit of a step of an operator: from the codes at its ports to the code of the new accumulator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+
+from numc.hardware.circuits.block_circuits import block_circuit
+from numc.hardware.circuits.group_circuits import group_circuit
+from numc.hardware.circuits.reals import decode, encode
+from numc.hardware.circuits.step_circuits import step_circuit
+from numc.hardware.circuits.sums import add
+from numc.hardware.ports import Interface, interface
+from numc.numerics.circuits import Circuit, Int, trace
+from numc.numerics.datapaths import Blocks, Own
+from numc.numerics.operators import FP32, Fma
+from numc.support.errors import NumcError
+
+
+@cache
+def circuit(op: Fma) -> Circuit:
+    """Return the circuit of a step, without its chunks. Raises NumcError for an operator that has none."""
+    of = interface(op)
+    try:
+        function = _function(of)
+        return trace(str(op), function, {port.name: (0, (1 << port.width) - 1) for port in of.inputs})
+    except NumcError as error:
+        if str(error).startswith(("operator", "format")):
+            raise
+        raise NumcError(f"operator '{op}' has no circuit: {error}") from None
+
+
+def _function(of: Interface) -> Callable[..., dict[str, Int]]:
+    op = of.op
+    if isinstance(op.datapath.within, Own) and not op.groups:
+        raise NumcError(f"operator '{op}' has no circuit: it is an instruction of a processor, want another datapath")
+
+    def step(a: Int, b: Int, c: Int, u: Int = 0, v: Int = 0) -> dict[str, Int]:
+        return {"d": step_circuit(op, (a, b), c, u, v)}
+
+    def block(a: Int, b: Int, c: Int, u: Int = 0) -> dict[str, Int]:
+        return {"d": block_circuit(op, of.products, (a, b), c, u)}
+
+    def group(**ports: Int) -> dict[str, Int]:
+        return {"d": group_circuit(op, of.products, ports)}
+
+    return group if op.groups else block if isinstance(op.datapath.within, Blocks) else step
+
+
+@cache
+def chunk_circuits(op: Fma) -> Mapping[str, Circuit]:
+    """Return the circuits around the chunks of an operator, none without chunks.
+
+    start: the code of the initial accumulator becomes that of a binary32 total. total: the sum of a chunk is added to
+    it. finish: the total becomes the result.
+    """
+    if op.datapath.chunk is None:
+        return {}
+    acc, noise = op.acc.format, op.total.noise
+
+    def start(c: Int) -> dict[str, Int]:
+        return {"t": encode(decode(acc, c), FP32)}
+
+    def total(t: Int, p: Int) -> dict[str, Int]:
+        return {"t_next": encode(add(decode(FP32.format, t), decode(acc, p), FP32), FP32)}
+
+    def finish(t: Int, u: Int = 0) -> dict[str, Int]:
+        return {"d": encode(decode(FP32.format, t), op.total, u)}
+
+    fp32, part = (0, (1 << 32) - 1), (0, (1 << acc.bits) - 1)
+    draws = {} if noise is None else {"u": (0, (1 << noise.bits) - 1)}
+    return {
+        "start": trace("start", start, {"c": part}),
+        "total": trace("total", total, {"t": fp32, "p": part}),
+        "finish": trace("finish", finish, {"t": fp32, **draws}),
+    }

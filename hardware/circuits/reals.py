@@ -1,0 +1,308 @@
+"""Exact real numbers in circuits: decoding the codes of formats, multiplying, and rounding into codes again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from numc.hardware.encodings import Encoding
+from numc.numerics.circuits import (
+    Int,
+    absolute,
+    any_of,
+    below,
+    field,
+    leading_zeros,
+    lookup,
+    maximum,
+    minimum,
+    select,
+    within,
+)
+from numc.numerics.exact.value import POINT
+from numc.numerics.formats import FORMATS, Conversion, Fixed, Format, Record
+from numc.support.errors import NumcError
+
+_MOST_TABLE = 8  # bits of the codes that a table decodes
+_TAIL = 17  # how far below the last bit of its first part a compound number can have bits
+
+
+@dataclass(frozen=True)
+class Real:
+    """The number (-1)^sign * significand * 2^exponent, an infinity of its sign, or NaN.
+
+    least: what is known of small ones: pairs of bits that a significand has at least, if it is not zero, and of the
+    exponent that one with so few bits can have at least; a rounding needs to see no further below than that.
+    """
+
+    sign: Int
+    exponent: Int
+    significand: Int
+    nan: Int = 0
+    infinite: Int = 0
+    least: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def bits(self) -> int:
+        """The width of a significand."""
+        return high(self.significand).bit_length()
+
+    @property
+    def special(self) -> Int:
+        """Whether it is no number."""
+        return self.nan | self.infinite
+
+    @property
+    def is_zero(self) -> Int:
+        """Whether it is a zero; an infinity and a NaN are none."""
+        return (self.significand == 0) & (self.special ^ 1)
+
+
+def low(x: Int) -> int:
+    """The least value of a number of a circuit."""
+    return x if isinstance(x, int) else x.low
+
+
+def high(x: Int) -> int:
+    """The greatest value of a number of a circuit."""
+    return x if isinstance(x, int) else x.high
+
+
+def magnitude(x: Int) -> Int:
+    """The magnitude of a number of a circuit, which is from 0 up."""
+    return within(absolute(x), 0, max(high(x), -low(x)))
+
+
+def decode(fmt: Format, code: Int) -> Real:
+    """The value of a code. Raises NumcError for a format of another kind with too many codes for a table."""
+    if isinstance(fmt, Record) and fmt.parts > 1:
+        return _joined(fmt, code)
+    if isinstance(fmt, Record):
+        return _record(fmt, code)
+    if isinstance(fmt, Fixed):
+        sign = field(code, fmt.bits - 1, 1) if fmt.signed else 0
+        size = select(sign, (1 << fmt.bits) - code, code)
+        return Real(sign, -fmt.fraction_bits, size, least=((1, -fmt.fraction_bits),))
+    return _listed(fmt, code)
+
+
+def _record(fmt: Record, code: Int) -> Real:
+    m, x = fmt.significand_bits, fmt.exponent_bits
+    size = below(code, m + x)
+    sign = field(code, m + x, 1) if fmt.signed else 0
+    biased, fraction = field(code, m, x), below(code, m)
+    normal = any_of(biased) if fmt.zero else 1
+    significand = fraction | normal << m
+    if fmt.zero and not fmt.subnormals:
+        significand = select(normal, significand, 0)
+    exponent = maximum(biased, int(fmt.zero)) - fmt.bias - m
+    infinite = size == fmt.infinity_code if fmt.has_infinities else 0
+    nan = (size > fmt.largest_code) & (infinite ^ 1)
+    if fmt.signed and fmt.zero and not fmt.has_minus_zero:
+        nan = nan | (sign & (size == 0))
+    least = ((m + 1, low(exponent)), *(((1, fmt.unit_exponent),) if fmt.is_gradual and m else ()))
+    return Real(sign, exponent, significand, nan=nan, infinite=infinite, least=least)
+
+
+def _listed(fmt: Format, code: Int) -> Real:
+    """The value by tables, of any format with few codes."""
+    if fmt.bits > _MOST_TABLE:
+        raise NumcError(
+            f"format '{fmt.name}' has no circuit: want floating point, fixed point, or codes of {_MOST_TABLE} bits "
+            "at most"
+        )
+    values = [Encoding(fmt).decode(n) for n in range(1 << fmt.bits)]
+    sizes = [abs(value) if type(value) is int else 0 for value in values]
+    shifts = [(size & -size).bit_length() - 1 if size else 0 for size in sizes]
+    least = min((shift for size, shift in zip(sizes, shifts, strict=True) if size), default=0)
+    shifts = [shift if size else least for size, shift in zip(sizes, shifts, strict=True)]
+    return Real(
+        lookup([int(value < 0) for value in values], code),
+        lookup([shift - POINT for shift in shifts], code),
+        lookup([size >> shift for size, shift in zip(sizes, shifts, strict=True)], code),
+        nan=lookup([int(value != value) for value in values], code),
+        least=((1, least - POINT),),
+    )
+
+
+def _joined(fmt: Record, code: Int) -> Real:
+    """The sum of the parts of a compound number, which binary32 holds."""
+    bf16 = FORMATS["bf16"]
+    first, *others = (decode(bf16, field(code, n * bf16.bits, bf16.bits)) for n in range(fmt.parts))
+    low_zeros = bf16.precision - 1  # that the last bit of a part can be followed by, as it has all its bits
+    total = first.significand << _TAIL + low_zeros
+    for part in others:
+        most = _TAIL + low_zeros
+        up = minimum(maximum(part.exponent - first.exponent + most, 0), most)
+        size = part.significand << up
+        total = total + select(part.sign ^ first.sign, -size, size)
+    size = maximum(total, 0) >> low_zeros  # a first part is the largest one
+    significand = select(first.significand == 0, 0, below(size, bf16.precision + _TAIL))
+    least = ((24, low(first.exponent) - _TAIL), (_TAIL + 1, low(first.exponent) - _TAIL))
+    return replace(first, exponent=first.exponent - _TAIL, significand=significand, least=least)
+
+
+def split(fmt: Record, code: Int) -> list[Real]:
+    """The parts of a compound number, or the number."""
+    part = FORMATS["bf16"] if fmt.parts > 1 else fmt
+    return [decode(part, field(code, n * part.bits, part.bits)) for n in range(fmt.parts)]
+
+
+def multiply(x: Real, y: Real) -> Real:
+    """The exact product."""
+    nan = x.nan | y.nan | (x.infinite & y.is_zero) | (y.infinite & x.is_zero)
+    least = tuple(sorted({(max(m, 1) + max(n, 1) - 1, e + f) for m, e in x.least for n, f in y.least}, reverse=True))
+    return Real(
+        x.sign ^ y.sign,
+        x.exponent + y.exponent,
+        x.significand * y.significand,
+        nan=nan,
+        infinite=(x.infinite | y.infinite) & (nan ^ 1),
+        least=least,
+    )
+
+
+def flushed(x: Real, fmt: Format) -> Real:
+    """`x` with a zero of its sign in the place of a number that is subnormal in a format, from which it was decoded."""
+    assert isinstance(fmt, Record)
+    normal = x.significand >= 1 << fmt.significand_bits
+    return replace(
+        x, significand=select(normal, x.significand, 0), exponent=select(normal, x.exponent, low(x.exponent))
+    )
+
+
+# Rounding.
+
+
+def encode(x: Real, to: Conversion, noise: Int = 0) -> Int:
+    """The code of a number that is rounded once; `noise`: the random bits of a stochastic rounding.
+
+    Raises NumcError for a format of another kind than binary records with a sign and a zero, and fixed point.
+    """
+    fmt = to.format
+    if isinstance(fmt, Record) and fmt.parts > 1:
+        return _encode_parts(x, to, noise)
+    if isinstance(fmt, Fixed):
+        return _encode_fixed(x, to, fmt, noise)
+    if not isinstance(fmt, Record) or not fmt.signed or not fmt.zero:
+        raise NumcError(f"format '{fmt.name}' has no circuit that rounds to it: want eXmY, eXmYn, eXmYfn or fixed(i,f)")
+    m = fmt.significand_bits
+    units, exponent, up, tiny = _rounded(x, to, fmt.precision, fmt.emin, noise, by_code=fmt.even_codes and not m)
+    size = (exponent - fmt.emin << m) + units + up
+    beyond: Int = size > fmt.largest_code
+    if not fmt.subnormals:
+        size, beyond = select(tiny, 0, size), beyond & (tiny ^ 1)
+    size = minimum(size, fmt.largest_code)
+    sign_bit = 1 << fmt.magnitude_bits
+    signed = x.sign if fmt.has_minus_zero else x.sign & any_of(size)
+    finite = size + signed * sign_bit
+    largest = fmt.largest_code + x.sign * sign_bit
+    infinity = largest if fmt.finite else fmt.infinity_code + x.sign * sign_bit
+    of_infinity, overflow = _out_of_range(to, x.sign, largest, infinity)
+    result = select(beyond, overflow, finite)
+    result = select(x.infinite, of_infinity, result)
+    return select(x.nan, _nan_code(fmt), result) if high(x.nan) else result
+
+
+def _out_of_range(to: Conversion, sign: Int, largest: Int, infinity: Int) -> tuple[Int, Int]:
+    """The codes that become of an infinity and of what is beyond the largest value."""
+    if to.overflow == "nan":
+        return (_nan_code(to.format),) * 2
+    if to.saturates:
+        return largest, largest
+    how = to.rounding
+    if how in ("rup", "rdn"):
+        return infinity, select(sign ^ (how == "rdn"), largest, infinity)
+    return infinity, largest if how in ("rtz", "odd") else infinity
+
+
+def _nan_code(fmt: Format) -> int:
+    return fmt.code_of_nan() if fmt.has_nan else 0
+
+
+def _rounded(
+    x: Real, to: Conversion, precision: int, emin: int, noise: Int, *, by_code: bool = False
+) -> tuple[Int, Int, Int, Int]:
+    """The units of the last place below a magnitude, its exponent, whether it is rounded up, and whether it is tiny."""
+    random = to.how.random_bits
+    width = max(x.bits, precision + max(random, 2))
+    zeros = leading_zeros(x.significand, x.bits)
+    top = select(x.significand == 0, emin, x.exponent + (x.bits - 1) - zeros)
+    normalised = within(x.significand << zeros, 0, (1 << x.bits) - 1) << width - x.bits
+    tiny = top < emin
+    down = minimum(maximum(emin - top, 0), precision + max(random, 1) + 1)
+    shifted, lost = normalised >> down, any_of(below(normalised, down))
+    drop = width - precision
+    units, exponent = shifted >> drop, maximum(top, emin)
+    code = exponent - emin + units if by_code else units
+    if random:
+        return units, exponent, (field(shifted, drop - random, random) + noise) >> random, tiny
+    half = field(shifted, drop - 1, 1)
+    rest = any_of(below(shifted, drop - 1)) | lost
+    odd = below(code, 1)
+    up: Int = {
+        "rne": half & (rest | odd),
+        "rna": half,
+        "rtz": 0,
+        "odd": (half | rest) & (odd ^ 1),
+        "rup": (half | rest) & (x.sign ^ 1),
+        "rdn": (half | rest) & x.sign,
+    }[to.rounding]
+    return units, exponent, up, tiny
+
+
+def _encode_fixed(x: Real, to: Conversion, fmt: Fixed, noise: Int) -> Int:
+    """Multiples of one unit: what would be subnormal numbers of a record; a NaN has no code."""
+    units, exponent, up, _ = _rounded(x, to, fmt.precision, fmt.integer_bits - 1, noise)
+    beyond = (exponent > fmt.integer_bits - 1) | x.infinite
+    most = (1 << fmt.precision) - 1
+    size = units + up
+    positive = select(beyond, most, minimum(size, most))
+    if not fmt.signed:
+        return select(x.sign, 0, positive)
+    negative = select(beyond, most + 1, minimum(size, most + 1))
+    return select(x.sign & any_of(negative), (1 << fmt.bits) - negative, positive)
+
+
+def _encode_parts(x: Real, to: Conversion, noise: Int) -> Int:
+    """The codes of the parts of a binary32 number, each the rounding of what the ones before it leave."""
+    bf16, count = FORMATS["bf16"], to.format.parts
+    plain, last = Conversion(bf16), Conversion(bf16, to.rounding)
+    rest, sign = x.significand, x.sign
+    codes, sizes, ulps = [], [], []
+    for n in range(count):
+        part = replace(x, sign=sign, significand=rest)
+        code = encode(part, last if n == count - 1 else plain, noise if n == count - 1 else 0)
+        value = decode(bf16, code)
+        up = minimum(maximum(value.exponent - x.exponent + bf16.precision - 1, 0), x.bits)
+        size = within(value.significand << up >> bf16.precision - 1, 0, 2 * high(x.significand) + 1)
+        left = rest - size
+        codes.append(code)
+        sizes.append(size)
+        ulps.append(1 << up >> bf16.precision - 1)
+        sign, rest = select(left < 0, sign ^ 1, sign), within(magnitude(left), 0, high(x.significand))
+    special = decode(bf16, codes[0]).special
+    for n in reversed(range(count - 1)):
+        ended = (sizes[n + 1] != 0) & (1 if n == count - 2 else sizes[n + 2] == 0)
+        _to_even(codes, sizes, n, ulps[n], ended)
+    joined: Int = 0
+    for n, code in enumerate(codes):
+        code = select(special, codes[0], select(sizes[n] == 0, 0, code)) if n else code
+        joined = joined | code << n * bf16.bits
+    return joined
+
+
+def _to_even(codes: list[Int], sizes: list[Int], n: int, ulp: Int, ended: Int) -> None:
+    """Make the parts n and n + 1, behind which there are only zeros, those of their sum.
+
+    The rounding of the second one can make it half a unit of the first one, a tie that goes to even, or a whole one.
+    """
+    first, second = codes[n], codes[n + 1]
+    empty = (sizes[n] == 0) & ended if n else 0
+    whole = (sizes[n + 1] == ulp) & ended
+    moves = whole | ((sizes[n + 1] * 2 == ulp) & below(first, 1) & ended)
+    away = field(first, 15, 1) == field(second, 15, 1)
+    moved = select(moves, below(first + select(away, 1, -1), 16), first)
+    codes[n] = select(empty, second, moved)
+    codes[n + 1] = select(empty | whole, 0, second ^ (moves << 15))
+    size = sizes[n] + select(moves, select(away, ulp, -ulp), 0)
+    sizes[n], sizes[n + 1] = select(empty, sizes[n + 1], size), select(empty | whole, 0, sizes[n + 1])
