@@ -1,4 +1,4 @@
-"""``numc generate``: continue a text with a language model of a folder, in an arithmetic."""
+"""``numc generate``: continue a text with a language model, in an arithmetic."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from numc.cli.source import Arithmetic, arithmetic_options
 from numc.support.errors import NumcError, escaped
 
 _EPILOG = """\b
-MODEL is a folder with config.json, *.safetensors and a tokenizer, as save_pretrained writes it.
-Nothing in it is run. The next token is the most probable one, unless --temperature, --top-k or
---top-p say otherwise; then it is drawn, and the same seed draws the same text.
+MODEL is a folder with config.json, *.safetensors and a tokenizer, as save_pretrained writes it,
+or a GGUF file of llama.cpp. Nothing in it is run. The next token is the most probable one,
+unless --temperature, --top-k or --top-p say otherwise; then it is drawn, and the same seed draws
+the same text.
 
 \b
 Examples:

@@ -31,7 +31,6 @@ def _written(folder: Path, **files: str) -> Path:
         ),
         ({"config__json": "[1"}, "config.json is not a JSON object: want a folder"),
         ({"config__json": '{"auto_map": {"AutoModel": "x.Y"}}'}, "needs Python code of its own (auto_map), which numc"),
-        ({"config__json": '{"quantization_config": {"bits": 4}}'}, "its weights are quantised: numc rounds to formats"),
         ({"config__json": "{}"}, "has no weights: want *.safetensors: save_pretrained"),
         (
             {"config__json": "{}", "pytorch_model__bin": ""},

@@ -33,6 +33,7 @@ LONG = (
         "diff.md",
         "figures.md",
         "generate.md",
+        "quantised-checkpoints.md",
         "search.md",
         "statistics.md",
         "trainbf.md",
