@@ -31,6 +31,7 @@ Examples:
   numc verify model.numc
   numc diff fp32.numc bf16.numc --data x.npz
   numc list fmas
+  numc --define own_unit.py verify model.onnx --fma own_unit
 """
 
 
@@ -54,6 +55,15 @@ def _set_limit(context: click.Context, parameter: click.Parameter, value: str | 
             os.environ[name] = before
 
     context.call_on_close(restore)
+
+
+def _define(context: click.Context, _: click.Parameter, paths: Sequence[str]) -> None:
+    """Run the files of definitions before the command."""
+    if paths and not context.resilient_parsing:
+        from numc.numerics.defined.loading import define_from
+
+        for path in paths:
+            define_from(path)
 
 
 def _limit(option: str, unit: str, about: str) -> Callable[[F], F]:
@@ -91,6 +101,15 @@ class _Commands(Mapping[str, click.Command]):
 )
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
+)
+@click.option(
+    "--define",
+    metavar="FILE",
+    type=click.Path(),
+    multiple=True,
+    expose_value=False,
+    callback=_define,
+    help="A Python file with operators of your own, or a format's TOML file; can be given several times.",
 )
 @_limit("--import-time", "SECONDS", "That importing a model may take; 600.  [env: NUMC_IMPORT_TIME]")
 @_limit("--import-memory", "GIB", "That importing a model may take; 4 and 8 times the file.  [env: NUMC_IMPORT_MEMORY]")

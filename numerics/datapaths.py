@@ -54,6 +54,8 @@ class Admits:
     only: the formats of A, B and the accumulator, if it is an instruction with fixed ones.
     groups: whether it exists for operands with groups alone.
     internal: whether no text can name it, because numc has to know that the operands are what it is for.
+    whole: whether a reduction has one sum, that is no number of the accumulator's format: it cannot be in chunks.
+    version: of one that a user defines, digits that tell definitions of one name apart; texts write it behind the name.
     """
 
     order: type[Order]
@@ -62,6 +64,8 @@ class Admits:
     only: tuple[str, str, str] | None = None
     groups: bool = False
     internal: bool = False
+    whole: bool = False
+    version: str = ""
 
     def syntax(self, name: str) -> str:
         """Its name as a text, with the parameters that have no default."""
@@ -87,8 +91,7 @@ class Datapath:
 
     def __post_init__(self) -> None:
         if self.name not in ALL_DATAPATHS:
-            near = did_you_mean(self.name, DATAPATHS)
-            raise NumcError(f"datapath {quoted(self.name)}{near}, want {', '.join(DATAPATHS)}")
+            object.__setattr__(self, "name", _defined(self.name))
         known, given = self.admits.parameters, dict(self.parameters)
         for key in given:
             if key not in known:
@@ -111,13 +114,13 @@ class Datapath:
     @property
     def admits(self) -> Admits:
         """The operators that may have it."""
-        return ALL_DATAPATHS[self.name]
+        return ALL_DATAPATHS.get(self.name) or DEFINED[self.name.partition("#")[0]]
 
     @property
     def within(self) -> Order:
         """The order of the products of a chunk, or of all where there are no chunks."""
         order = self.admits.order
-        return Blocks(self["l"]) if order is Blocks else Steps() if order is Steps else Own()
+        return Blocks(dict(self.parameters).get("l", 1)) if order is Blocks else Steps() if order is Steps else Own()
 
     @property
     def order(self) -> Order:
@@ -136,6 +139,26 @@ class Datapath:
         known = self.admits.parameters
         told = [f"{key}={value}" for key, value in self.parameters if value != known[key].default]
         return f"{self.name}({','.join(told)})" if told else self.name
+
+
+#: The datapaths that this process has defined (defined.py), by their names.
+DEFINED: dict[str, Admits] = {}
+
+
+def _defined(name: str) -> str:
+    """The name of a defined datapath with its version."""
+    plain, _, version = name.partition("#")
+    admits = DEFINED.get(plain)
+    if admits is None:
+        near = did_you_mean(plain, (*DATAPATHS, *DEFINED))
+        defined = " (definitions of users have to be imported: numc --define FILE.py)" if version else ""
+        raise NumcError(f"datapath {quoted(name)}{near}, want {', '.join((*DATAPATHS, *DEFINED))}{defined}")
+    if version and version != admits.version:
+        raise NumcError(
+            f"datapath {quoted(name)}: '{plain}' is defined as '{plain}#{admits.version}' here, want the definition "
+            "that the program was compiled with"
+        )
+    return f"{plain}#{admits.version}"
 
 
 _LENGTH = Parameter(1, 256, "how many products are added together")

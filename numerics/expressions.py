@@ -25,7 +25,7 @@ from numc.numerics.formats import (
 from numc.numerics.formats import KINDS as SINGLE_KINDS
 from numc.numerics.groups import GroupConversion, GroupFormat
 from numc.numerics.kinds import GROUP_FORMATS, GROUP_SYNTAX, KINDS
-from numc.numerics.operators import ALIASES, FMAS, FP32, Fma, parts_of
+from numc.numerics.operators import ALIASES, DEFINED, FMAS, FP32, Fma, parts_of
 from numc.numerics.units import NAMED
 from numc.support.arguments import whole_number
 from numc.support.errors import NumcError, did_you_mean, quoted, shortened
@@ -38,7 +38,7 @@ _PARSER = Lark(
     call: NAME "(" [argument ("," argument)* ","?] ")"
     argument: [NAME "="] (conversion | NUMBER | RANGE)
 
-    NAME: /[A-Za-z_][A-Za-z0-9_]*/
+    NAME: /[A-Za-z_][A-Za-z0-9_]*(#[0-9a-f]+)?/
     OPTION: /[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z0-9_]+)?/
     PAPER.2: /\d+\/\d+\/\d+\/\w+/
     OPEN.2: /e\d+(\.\.\d+m\d+(\.\.\d+)?|m\d+\.\.\d+)[a-z]*/
@@ -81,6 +81,8 @@ def read_fma(text: str) -> Fma:
     name = ALIASES.get(name, name)
     if name in NAMED:
         return NAMED[name]
+    if (defined := _defined(name)) is not None:
+        return defined
     if rest and str(head) in ALIASES:
         allowed = " or ".join(k for k in FMAS if k.startswith(f"{head}{{"))
         raise NumcError(f"operator {quoted(text)}: {shortened(rest[0])} products, want {allowed}")
@@ -89,12 +91,21 @@ def read_fma(text: str) -> Fma:
     if str(head) in _CALLS:
         raise NumcError(f"operator '{name}' needs its formats: want {_CALLS[str(head)]}")
     _check_sized(name)
-    near = did_you_mean(name.lower(), [*NAMED, *ALIASES, *GROUP_FORMATS, *FORMATS])
+    near = did_you_mean(name.lower(), [*NAMED, *DEFINED, *ALIASES, *GROUP_FORMATS, *FORMATS])
     raise NumcError(
         f"unknown FMA operator {quoted(name)}{near}: want {', '.join(FMAS)}, a unit of 'numc list units', "
         f"{', '.join(_CALLS.values())}, "
         f"{GROUP_SYNTAX}"
     )
+
+
+def _defined(name: str) -> Fma | None:
+    """The operator that this process has defined by a name, which may have its version behind it."""
+    fma = DEFINED.get(name.partition("#")[0])
+    if fma is None and "#" not in name:
+        return None
+    Datapath(name)  # raises NumcError if it is another version, or none
+    return fma
 
 
 def _of_conversion(text: str) -> Fma:
@@ -145,7 +156,7 @@ def _any_conversion(tree: Tree[Token]) -> Conversion | GroupConversion:
         texts.remove("discard")
     rounding, overflow = _options(fmt.name, texts)
     if isinstance(fmt, Format):
-        return Conversion(fmt, rounding or "rne", overflow, widths)
+        return Conversion(fmt, rounding or fmt.default_rounding, overflow, widths)
     if overflow:
         which = "without infinities (eXmYfn)" if overflow == "nan" else "of one part with infinities"
         raise NumcError(f"'{fmt.name}:{overflow}': only formats {which} take ':{overflow}'")

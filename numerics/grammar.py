@@ -5,18 +5,37 @@ Names alone are looked up; expressions.py reads everything else.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
+from typing import Any, TypeVar
 
 from numc.numerics.formats import FORMAT_SYNTAX, FORMATS, Conversion
 from numc.numerics.groups import GroupConversion
 from numc.numerics.kinds import GROUP_SYNTAX
-from numc.numerics.operators import ALIASES, INTERNAL, Fma
+from numc.numerics.operators import ALIASES, DEFINED, INTERNAL, Fma
 from numc.numerics.units import NAMED
 from numc.support.arguments import checked_text
 from numc.support.errors import NumcError
 
 MAX_LENGTH = 1000
 """The most characters of a text; the longest operator that means something has about 150."""
+
+
+_REMEMBERED: list[Callable[[], None]] = []
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def remembered(function: F) -> F:
+    """Keep what a function of operators' texts returned, until `forget` is called, because a name means another one."""
+    kept = cache(function)
+    _REMEMBERED.append(kept.cache_clear)
+    return kept  # type: ignore[return-value]
+
+
+def forget() -> None:
+    """Forget what texts of operators mean."""
+    for clear in _REMEMBERED:
+        clear()
 
 
 def parse_operand_conversion(text: str) -> Conversion | GroupConversion:
@@ -35,7 +54,7 @@ def parse_any_conversion(text: str) -> Conversion | GroupConversion:
     return to
 
 
-@cache
+@remembered
 def _of_conversion(text: str) -> Conversion | GroupConversion:
     if text in FORMATS:
         return Conversion(FORMATS[text])
@@ -65,6 +84,8 @@ def parse_group_conversion(text: str) -> GroupConversion:
 
 def parse_fma(text: str) -> Fma:
     """Return the FMA operator `text` writes (arithmetic.md section 3). Raises NumcError."""
+    if isinstance(text, str) and text in DEFINED:
+        return DEFINED[text]
     return _of_fma(checked_text(text, "FMA operator", MAX_LENGTH))
 
 
@@ -73,7 +94,7 @@ def stated_fma(text: str) -> Fma:
     return INTERNAL.get(text) or parse_fma(text)
 
 
-@cache
+@remembered
 def _of_fma(text: str) -> Fma:
     name = ALIASES.get(text, text)
     if name in NAMED:

@@ -74,6 +74,8 @@ class Fma:
             self._check_blocks(what)
         if path.chunk is not None:
             self._check_chunk(what, path.chunk)
+        if admits.whole and self.acc.noise is not None:
+            raise NumcError(f"{what}: acc={self.acc}, a sum in a register is rounded once: want acc=fp32 or acc=eXmY")
         if path.keeps_total and (path.chunk is None or self.acc.format == FP32.format):
             reason = "there are no chunks" if path.chunk is None else "an fp32 accumulator is kept anyway"
             raise NumcError(f"{what}: total=fp32, but {reason}: leave total out")
@@ -82,7 +84,7 @@ class Fma:
         if not 1 <= chunk <= MAX_CHUNK:
             raise NumcError(f"{what}: chunk={chunk}, want a whole number from 1 to {MAX_CHUNK}")
         within = self.datapath.within
-        if isinstance(within, Own):
+        if isinstance(within, Own) or self.datapath.admits.whole:
             raise NumcError(
                 f"{what}: chunk={chunk} with datapath '{self.datapath.name}', which has an order of its own: "
                 "leave chunk out"
@@ -321,6 +323,9 @@ FMAS: Mapping[str, Fma] = _table(
     Fma("amx_bf16", BF16, BF16, FP32, 1, Datapath("amx_bf16")),
     Fma("avx512_bf16", BF16, BF16, FP32, 1, Datapath("avx512_bf16")),
 )
+
+#: The operators that this process has defined (defined.py), by their names.
+DEFINED: dict[str, Fma] = {}
 
 # Operators that numc gives to contractions of integers, and that no text of a user can name.
 INTERNAL: Mapping[str, Fma] = _table(

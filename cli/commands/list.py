@@ -40,6 +40,7 @@ class _Average(Fraction):
 
 def _formats() -> Rows:
     from numc.numerics.formats import FORMATS
+    from numc.numerics.formats.kinds.table import DEFINED
     from numc.numerics.kinds import GROUP_FORMATS
     from numc.numerics.notes import note_of
 
@@ -55,7 +56,7 @@ def _formats() -> Rows:
             "min subnormal": f.min_subnormal if f.is_gradual else None,
             "note": note_of(f) or None,
         }
-        for name, f in FORMATS.items()
+        for name, f in {**FORMATS, **DEFINED}.items()
     ]
     # Formats with groups have no range of their own, because every group has a scale.
     ranges = dict.fromkeys(("emin", "emax", "max", "min normal", "min subnormal"))
@@ -75,7 +76,7 @@ def _formats() -> Rows:
 def _fmas() -> Rows:
     from numc.numerics.grammar import parse_fma
     from numc.numerics.kinds import GROUP_FORMATS
-    from numc.numerics.operators import FMAS
+    from numc.numerics.operators import DEFINED, FMAS
     from numc.studies.hardware.area import area, iso_area
 
     serial = [f"fma(a={name},acc=fp32,datapath=fmac2)" for name, f in GROUP_FORMATS.items() if "fmac2" in f.datapaths]
@@ -93,7 +94,7 @@ def _fmas() -> Rows:
             "iso-area": iso_area(f),
             "chain": "sum of groups" if f.groups else " + ".join([*(f"a{i}*b{j}" for i, j in f.terms), "c"]),
         }
-        for name, f in {**FMAS, **{text: parse_fma(text) for text in texts}}.items()
+        for name, f in {**FMAS, **{text: parse_fma(text) for text in texts}, **DEFINED}.items()
     ]
 
 
@@ -107,13 +108,15 @@ def _units() -> Rows:
 
 
 def _datapaths() -> Rows:
-    from numc.numerics.datapaths import DATAPATHS, Blocks, Own, Steps
+    from numc.numerics.datapaths import DATAPATHS, DEFINED, Blocks, Own, Steps
 
     orders = {Steps: "one after the other", Blocks: "in blocks of l", Own: "in an order of its own"}
     return [
         {
             "datapath": admits.syntax(name),
-            "takes products": "in groups" if admits.groups else orders[admits.order],
+            "takes products": "in groups"
+            if admits.groups
+            else orders[admits.order if "l" in admits.parameters or admits.order is Own else Steps],
             "additions": admits.sums,
             "only": None if admits.only is None else "a={}, b={}, acc={}".format(*admits.only),
             "parameters": "; ".join(
@@ -121,7 +124,7 @@ def _datapaths() -> Rows:
             )
             or None,
         }
-        for name, admits in DATAPATHS.items()
+        for name, admits in {**DATAPATHS, **DEFINED}.items()
     ]
 
 

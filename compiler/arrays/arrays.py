@@ -14,7 +14,7 @@ from numc.compiler.cache import cache as cached
 from numc.compiler.options import Options
 from numc.frontends.imported import Imported
 from numc.numerics.datapaths import Own
-from numc.numerics.grammar import parse_any_conversion, parse_fma
+from numc.numerics.grammar import parse_any_conversion, parse_fma, remembered
 from numc.numerics.groups import GroupConversion
 from numc.numerics.numpy_groups import round_groups
 from numc.numerics.reference.random import draws, stream
@@ -126,7 +126,7 @@ def _operand(value: Any, name: str) -> Any:
     return value if is_in_memory(value) and dtype_of(value) == "float32" else f32_array(value, name)
 
 
-@cache
+@remembered
 def _text_of(fma: str) -> str:
     """The text that all spellings of an operator share."""
     return str(parse_fma(fma))

@@ -13,6 +13,8 @@ from numc.compiler.options import Options
 from numc.frontends.imported import Imported
 from numc.frontends.workers import process
 from numc.frontends.workers.worker import Parts
+from numc.numerics.formats.kinds.table import DEFINED as FORMATS
+from numc.numerics.operators import DEFINED as OPERATORS
 from numc.runtime.container import Contents
 from numc.runtime.library import default_threads
 from numc.support.errors import CompilerBug, NumcError
@@ -22,8 +24,8 @@ _WORKER = "numc.compiler.programs.worker"
 
 
 def is_apart() -> bool:
-    """Whether workers compile: where numc has more than one thread."""
-    return default_threads() > 1
+    """Whether workers compile: where numc has more than one thread, and no definitions, which workers do not have."""
+    return default_threads() > 1 and not OPERATORS and not FORMATS
 
 
 def prepare() -> None:

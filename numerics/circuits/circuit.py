@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from numc.numerics.circuits.number import OPERATIONS, Int, Number, Range, constant, make
+from numc.numerics.circuits.ordering import ordered
 from numc.support.errors import NumcError
 
 
@@ -22,10 +23,7 @@ class Circuit:
     @cached_property
     def numbers(self) -> tuple[Number, ...]:
         """Every number that the outputs need, operands before results, inputs among them."""
-        ordered: dict[int, Number] = {}
-        for output in self.outputs.values():
-            ordered.update((id(number), number) for number in [*_after_operands(output, ordered)])
-        return tuple(ordered.values())
+        return tuple(each for each in ordered([*self.outputs.values()]) if isinstance(each, Number))
 
     def __call__(self, **inputs: int) -> dict[str, int]:
         """Return the outputs for whole numbers as inputs.
@@ -55,19 +53,6 @@ def trace(name: str, function: Callable[..., Any], inputs: Mapping[str, Range]) 
             raise NumcError(f"{name}: {key} is {type(each).__name__}, want a number of the circuit")
     made = {key: each if isinstance(each, Number) else constant(int(each)) for key, each in outputs.items()}
     return Circuit(name, numbers, made)
-
-
-def _after_operands(number: Number, known: Mapping[int, Number]) -> Iterator[Number]:
-    """The numbers that one needs and that are not known, operands first; without recursion, for long chains."""
-    waiting, seen = [(number, False)], set(known)
-    while waiting:
-        each, ready = waiting.pop()
-        if ready:
-            yield each
-        elif id(each) not in seen:
-            seen.add(id(each))
-            waiting.append((each, True))
-            waiting.extend((arg, False) for arg in reversed(each.args))
 
 
 def _value(number: Number, args: list[int]) -> int:

@@ -4,16 +4,75 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from typing import Any, overload
 
-from numc.numerics.circuits.number import Int, Number, here, leading_zero_count, make
+from numc.numerics.circuits.known import Known
+from numc.numerics.circuits.number import Int, Number, here, leading_zero_count, make, number
+from numc.numerics.circuits.real import Real, checked
+from numc.numerics.circuits.traced import Traced
+from numc.numerics.formats import Conversion
+from numc.numerics.formats.format import power
 from numc.support.errors import NumcError
 
 
-def select(condition: Int, x: Int, y: Int) -> Int:
-    """Return `x` where the condition is not zero, else `y`; a circuit computes both."""
-    if any(isinstance(each, Number) for each in (condition, x, y)):
-        return make("select", condition, x, y)
-    return x if condition else y
+@overload
+def select(condition: Int, x: Int, y: Int) -> Int: ...
+@overload
+def select(condition: Int, x: Real, y: Real | float) -> Real: ...
+@overload
+def select(condition: Int, x: float, y: Real) -> Real: ...
+def select(condition: Int, x: Any, y: Any) -> Any:
+    """Return `x` where the condition is not zero, else `y`: whole numbers, or real ones; a circuit computes both."""
+    if not isinstance(condition, Number):
+        return x if condition else y
+    real = isinstance(x, Real | float) or isinstance(y, Real | float)
+    return _chosen(condition, x, y) if real else make("select", condition, x, y)
+
+
+def _chosen(condition: Number, x: Real | float, y: Real | float) -> Traced:
+    a, b = (each if isinstance(each, Traced) else Traced("constant", data=each) for each in (x, y))
+    return Traced("chosen", (condition, a, b), a.to if a.to == b.to else None)
+
+
+def rounded(x: Real | float, to: str) -> Real:
+    """Return a real number rounded to a format, as ``bf16``, ``e4m3fn:rtz`` or ``fp32``.
+
+    Raises NumcError for a text that is no such format: of one part and fixed widths, without random bits.
+    """
+    from numc.numerics.grammar import parse_conversion
+
+    if isinstance(x, float):
+        x = Known(x, None)
+    if not isinstance(x, Real):
+        raise NumcError(f"{here()}: rounded of {type(x).__name__}, want a real number: scaled(n, 0) is that of n")
+    return x.rounded(checked(parse_conversion(to), "rounded to"))
+
+
+def scaled(n: Int, exponent: Int) -> Real:
+    """Return the exact number ``n * 2^exponent``; +0 of zero."""
+    if not isinstance(n, Number) and not isinstance(exponent, Number):
+        return Known(n * power(exponent), None)
+    return Traced("scaled", (number(n), number(exponent)))
+
+
+def decoded(code: Int, to: str) -> Real:
+    """Return the number that an encoding stands for in a format.
+
+    Raises NumcError for a code that does not fit, and for texts as `rounded` does.
+    """
+    from numc.numerics.grammar import parse_conversion
+
+    return value_of(code, checked(parse_conversion(to), "decoded from"))
+
+
+def value_of(code: Int, to: Conversion) -> Real:
+    """Return the number that an encoding stands for in a format. Raises NumcError for a code that does not fit."""
+    low, high = (code.low, code.high) if isinstance(code, Number) else (code, code)
+    if low < 0 or high >= 1 << to.format.bits:
+        raise NumcError(
+            f"{here()}: {low} to {high} as a code of '{to.format.name}', want 0 to {(1 << to.format.bits) - 1}"
+        )
+    return Traced("decoded", (code,), to) if isinstance(code, Number) else Known(to.format.decode(code), to)
 
 
 def minimum(x: Int, *others: Int) -> Int:
@@ -28,7 +87,7 @@ def maximum(x: Int, *others: Int) -> Int:
 
 def absolute(x: Int) -> Int:
     """Return the magnitude."""
-    return maximum(x, -x) if isinstance(x, Number) else abs(x)
+    return within(maximum(x, -x), 0, max(-x.low, x.high)) if isinstance(x, Number) else abs(x)
 
 
 def leading_zeros(x: Int, width: int) -> Int:
@@ -48,7 +107,9 @@ def lookup(values: Sequence[int], index: Int) -> Int:
     """Return ``values[index]`` of a table of whole numbers. Raises NumcError for an index outside of it."""
     low, high = (index.low, index.high) if isinstance(index, Number) else (index, index)
     if low < 0 or high >= len(values):
-        raise NumcError(f"{here()}: an index of {low} to {high} into a table of {len(values)} values")
+        raise NumcError(
+            f"{here()}: an index of {low} to {high} into a table of {len(values)} values, want 0 to {len(values) - 1}"
+        )
     if not isinstance(index, Number):
         return values[index]
     reached = values[low : high + 1]
@@ -68,6 +129,17 @@ def within(x: Int, low: int, high: int) -> Int:
     if not low <= x <= high:
         raise NumcError(f"{here()}: within({low}, {high}) is {x}: the bounds are not those of the number")
     return x
+
+
+def wrapped(x: Int, bits: int) -> Int:
+    """Return the number of `bits` bits, with its sign, that `x` is modulo ``2^bits``."""
+    half = 1 << bits - 1
+    return ((x + half) & (2 * half - 1)) - half
+
+
+def saturated(x: Int, bits: int) -> Int:
+    """Return the number of `bits` bits, with its sign, that is nearest to `x`."""
+    return minimum(maximum(x, -(1 << bits - 1)), (1 << bits - 1) - 1)
 
 
 def below(x: Int, bits: Int) -> Int:

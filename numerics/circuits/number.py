@@ -31,7 +31,7 @@ class Number:
     """A number from `low` to `high`, made by `op` from `args`; the same operation on the same numbers is one object.
 
     op: ``input``, ``constant`` or a key of `OPERATIONS`. data: the name of an input, the value of a constant, the
-    values of a table. place: the line that made it first.
+    values of a table. place: the line that made it first. of: the real number whose ``part`` it is (traced.py).
     Operators are those of Python's int: ``>>`` rounds down, ``&``, ``|`` and ``^`` see negative numbers in two's
     complement, and comparisons give 0 or 1. A number has no truth value: ``if`` and ``and`` cannot be traced.
     """
@@ -42,6 +42,7 @@ class Number:
     high: int
     data: str | int | tuple[int, ...] | None = None
     place: Place | None = field(default=None, compare=False)
+    of: object = None
 
     @property
     def width(self) -> int:
@@ -171,7 +172,7 @@ def _bitwise(low: Callable[[Range, Range], Range]) -> Callable[[Range, Range], R
     def of(a: Range, b: Range) -> Range:
         if a[0] >= 0 and b[0] >= 0:
             return low(a, b)
-        bits = max(max(x.bit_length(), (~x).bit_length()) for x in (*a, *b))
+        bits = max((x if x >= 0 else ~x).bit_length() for x in (*a, *b))
         return -(1 << bits), (1 << bits) - 1
 
     return of
@@ -235,32 +236,52 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType({
 })  # fmt: skip
 
 
-def make(op: str, *args: object, data: str | int | tuple[int, ...] | None = None, to: Range | None = None) -> Number:
+def make(
+    op: str,
+    *args: object,
+    data: str | int | tuple[int, ...] | None = None,
+    to: Range | None = None,
+    of: object = None,
+) -> Number:
     """Return the number that an operation gives; a constant where its operands are, or its range is one number.
 
-    to: the range, where the operation does not tell it (``input``, ``lookup``, ``within``).
+    to: the range, where the operation does not tell it (``input``, ``part``, ``lookup``, ``within``).
     Raises NumcError, with the line, for operands that are no whole numbers, and for numbers of more than 4096 bits.
     """
-    numbers = tuple(_number(arg) for arg in args)
+    numbers = tuple(number(arg) for arg in args)
     ranges = [(each.low, each.high) for each in numbers]
     if to is None:
         if op in ("shl", "shr"):
             _check_amount(numbers[1])
         to = OPERATIONS[op].range(*ranges)
+        if op == "sub" and to[0] < 0 and (_is_among("max", *numbers) or _is_among("min", *reversed(numbers))):
+            to = (0, max(to[1], 0))
         if (same := _operand(op, numbers)) is not None:
             return same
-    if to[0] == to[1] and op not in ("input", "constant"):
+    if to[0] == to[1] and op not in ("input", "part", "constant"):
         return constant(to[0])
     if max(abs(to[0]), abs(to[1])).bit_length() > MOST_BITS:
         bits = max(abs(to[0]), abs(to[1])).bit_length()
         raise NumcError(
             f"{here()}: a number of {bits} bits, want at most {MOST_BITS}: bound it with within(x, low, high)"
         )
-    key = (op, tuple(map(id, numbers)), to, data)
+    key = (op, tuple(map(id, numbers)), to, data, id(of))
     known = _KNOWN.get(key)
     if known is None:
-        known = _KNOWN[key] = Number(op, numbers, *to, data, _place())
+        made = Number(op, numbers, *to, data=data, place=_place(), of=of)
+        known = _KNOWN[key] = made
     return known
+
+
+def _is_among(op: str, whole: Number, one: Number) -> bool:
+    """Whether a number is one of those that another is the greatest, or the smallest, of."""
+    waiting = [whole]
+    while waiting:
+        each = waiting.pop()
+        if each is one:
+            return True
+        waiting += each.args if each.op == op else ()
+    return False
 
 
 def _operand(op: str, args: tuple[Number, ...]) -> Number | None:
@@ -294,7 +315,8 @@ def constant(value: int) -> Number:
 _KNOWN: WeakValueDictionary[object, Number] = WeakValueDictionary()
 
 
-def _number(value: object) -> Number:
+def number(value: object) -> Number:
+    """Return a whole number as one of the circuit. Raises NumcError for anything else."""
     if isinstance(value, Number):
         return value
     try:
@@ -320,7 +342,7 @@ def _check_amount(n: Number) -> None:
 def _place() -> Place | None:
     """The line outside of this folder that is being executed."""
     frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_HERE):
+    while frame is not None and (frame.f_code.co_filename.startswith(_HERE) or frame.f_code.co_name == "__init__"):
         frame = frame.f_back  # type: ignore[assignment]
     return None if frame is None else Place(frame.f_code.co_filename, frame.f_lineno)
 

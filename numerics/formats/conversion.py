@@ -101,7 +101,8 @@ class Conversion:
         return Conversion(self.format.resized(exponent, significand), self.rounding, self.overflow)
 
     def __str__(self) -> str:
-        name, rounding = self.format.name, "" if self.rounding == "rne" else f":{self.rounding}"
+        same = self.rounding == self.format.default_rounding
+        name, rounding = self.format.name, "" if same else f":{self.rounding}"
         if self.open is not None:
             assert isinstance(self.format, Record)
             exponent, significand = (range_text(*each) for each in self.open.both)

@@ -11,6 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise
@@ -68,12 +69,12 @@ class Format(ABC):
     @property
     def precision(self) -> int:
         """The most significant bits that a value has (of one part)."""
-        return max(_significant_bits(value) for value, _ in listed(self))
+        return _extremes(self).precision
 
     @property
     def max_finite(self) -> Fraction:
         """The largest finite magnitude of a value."""
-        return max(abs(value) for value, _ in listed(self))
+        return _extremes(self).most
 
     @property
     def least(self) -> Fraction:
@@ -83,7 +84,7 @@ class Format(ABC):
     @property
     def min_subnormal(self) -> Fraction:
         """The smallest magnitude that is not zero."""
-        return min(abs(value) for value, _ in listed(self) if value)
+        return _extremes(self).smallest
 
     @property
     def min_normal(self) -> Fraction:
@@ -93,7 +94,7 @@ class Format(ABC):
     @property
     def unit_exponent(self) -> int:
         """An exponent of two that every value is a multiple of."""
-        return min(_unit_exponent(value) for value, _ in listed(self))
+        return _extremes(self).unit_exponent
 
     @property
     def emin(self) -> int:
@@ -149,6 +150,11 @@ class Format(ABC):
     def can_saturate(self) -> bool:
         """Whether infinities are something else than the largest value, so that a conversion can ask for that."""
         return False
+
+    @property
+    def default_rounding(self) -> str:
+        """The rounding of a text without one."""
+        return "rne"
 
     # Codes.
 
@@ -242,6 +248,24 @@ def listed(fmt: Format) -> list[tuple[Fraction, int]]:
     Raises NumcError for more bits.
     """
     return sorted(_codes(fmt).items())
+
+
+@dataclass(frozen=True)
+class _Extremes:
+    """Of the values of a format: the most significant bits, the largest and the smallest magnitude, the finest unit."""
+
+    precision: int
+    most: Fraction
+    smallest: Fraction
+    unit_exponent: int
+
+
+@cache
+def _extremes(fmt: Format) -> _Extremes:
+    values = [abs(value) for value, _ in listed(fmt)]
+    return _Extremes(
+        max(map(_significant_bits, values)), max(values), min(filter(None, values)), min(map(_unit_exponent, values))
+    )
 
 
 @cache

@@ -5,10 +5,15 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator
+from fractions import Fraction
 from functools import cache
+from itertools import pairwise
 
 from numc.numerics.formats import Conversion
+from numc.numerics.formats.format import listed
 from numc.numerics.formats.rounding import round_real
+
+_FEW = 8  # bits of a format whose steps are searched for among all numbers
 
 
 @cache
@@ -38,7 +43,28 @@ def steps(to: Conversion, *, wide: bool = False) -> list[tuple[int, float]]:
         yield from changes(middle, high, of_middle, of_high)
 
     least, most = -infinity - 1, infinity
-    return [(least, at(least)), *changes(least, most, at(least), at(most))]
+    if to.format.bits <= _FEW:
+        return [(least, at(least)), *changes(least, most, at(least), at(most))]
+
+    def key(value: Fraction) -> int:
+        code = int(struct.unpack(layout[0], struct.pack(layout[1], float(value)))[0])
+        return code if code >= 0 else code ^ (sign - 1)
+
+    def between() -> Iterator[tuple[int, float]]:
+        """The step between every value and the next: in the middle or at an end, or where a search finds it."""
+        for (below, _), (above, _) in pairwise(listed(to.format)):
+            low, high = key(below), key(above)
+            middle = key((below + above) / 2)
+            for start in (middle, middle + 1, low + 1, high) if below * above > 0 else ():
+                if low < start <= high and at(start - 1) == below and at(start) == above:
+                    yield start, float(above)
+                    break
+            else:
+                yield from changes(low, high, at(low), at(high))
+
+    first, last = listed(to.format)[0][0], listed(to.format)[-1][0]
+    ends = changes(least, key(first), at(least), at(key(first))), changes(key(last), most, at(key(last)), at(most))
+    return [(least, at(least)), *ends[0], *between(), *ends[1]]
 
 
 def _same(a: float, b: float) -> bool:

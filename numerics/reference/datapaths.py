@@ -9,11 +9,13 @@ from functools import cache
 import numpy as np
 
 from numc.numerics.datapaths import Blocks, Own
+from numc.numerics.defined import is_defined
 from numc.numerics.exact.multiples import to_multiple
 from numc.numerics.exact.value import ONE, POINT, PRODUCT_POINT, Value, exact_fma, exact_sum
 from numc.numerics.formats.rounding import Rounder, rounder
 from numc.numerics.operators import FP32, Fma
 from numc.numerics.reference.amd_units import dot_block, pairwise_block, staged_block
+from numc.numerics.reference.defined import defined_run
 from numc.numerics.reference.fused import fused_block
 from numc.numerics.reference.random import PRODUCT, accumulator_draws
 
@@ -74,6 +76,8 @@ def _steps(op: Fma) -> Run:
 
 def _blocks(op: Fma, order: Blocks) -> Run:
     """Blocks of products, of which the last one may be short; each draws as its first product."""
+    if is_defined(op):
+        return defined_run(op)
     block, length = BLOCKS[op.datapath.name](op), order.length
 
     def run(a: Sequence[Parts], b: Sequence[Parts], c: Value, noise: Sequence[tuple[int, int]]) -> Value:

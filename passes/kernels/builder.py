@@ -211,4 +211,4 @@ class Function(Code):
     def function(self, *results: Value) -> str:
         """The whole function, returning these values."""
         end = f"  return {listed(results)} : {self._results}" if results else f"  {self._return}"
-        return "\n".join(["", self._head, *self._top, *self.lines, end, "}"])
+        return "\n".join(["", *self._text.tables.values(), self._head, *self._top, *self.lines, end, "}"])

@@ -7,6 +7,7 @@ parsing a module is several times faster than creating its operations one by one
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -15,6 +16,8 @@ from numc.passes.kernels.ssa import PTR, Type, Value, f32_bits, f64_bits, listed
 
 Number = int  # inside of `Straight`, `int` is a method
 Index = Value | int
+#: What the names of tables in memory begin with; equal ones have one name.
+TABLES = "numc_table_"
 
 
 @dataclass
@@ -22,6 +25,7 @@ class Text:
     """What the views of one piece of code write to: lines, and the constants that are visible where it stands.
 
     top: of a function, the lines of its constants. scopes: the constants of the blocks around, the outermost first.
+    tables: the definitions of the tables in memory that a function brings along, by their names.
     """
 
     prefix: str = ""
@@ -30,6 +34,7 @@ class Text:
     scopes: list[dict[tuple[str, str], Value]] = field(default_factory=lambda: [{}])
     depth: int = 0
     count: int = 0
+    tables: dict[str, str] = field(default_factory=dict)
 
 
 class Straight:
@@ -336,6 +341,27 @@ class Straight:
         """One element from memory in every lane."""
         return self.broadcast(self.scalar.load(address, element=element))
 
+    def words(self, values: Sequence[Number]) -> Value:
+        """The address of a constant table of i32 words, which the function brings along."""
+        hexadecimal = "".join(f"{_swapped(value):08X}" for value in values)
+        name = f"{TABLES}{hashlib.sha256(hexadecimal.encode()).hexdigest()[:16]}"
+        dense = f'dense<"0x{hexadecimal}"> : tensor<{len(values)}xi32>'
+        array = f"!llvm.array<{len(values)} x i32>"
+        self._text.tables[name] = f"llvm.mlir.global internal constant @{name}({dense}) : {array}"
+        return self.op(f"llvm.mlir.addressof @{name} : {PTR}", PTR)
+
+    def gather(self, base: Value, index: Value) -> Value:
+        """The i32 words of a table in memory at these places (i32), lane by lane."""
+        _is(base, PTR, "the base of a table")
+        if not self.width:
+            return self.load(self.at(base, self.cast("extui", index, "i64"), "i32"), element="i32")
+        places = Type(PTR, self.width)
+        where = self.op(f"llvm.getelementptr {base}[{index}] : ({PTR}, {index.type}) -> {places}, i32", places)
+        words, always = self.ty("i32"), self.int(1, "i1")
+        types = f"({places}, {always.type}, {words}) -> {words}"
+        form = f"{{alignment = 4 : i32}} : {types}"
+        return self.op(f"llvm.intr.masked.gather {where}, {always}, {self.int(0)} {form}", words)
+
     def fetch(self, base: Value, index: Index, kind: str = "i64") -> Value:
         """Load word `index` of `base`, an i64, i32 or pointer (i32 words are 4 bytes apart, the others 8)."""
         where = self.at(base, index, "i32" if kind == "i32" else "i64")
@@ -357,6 +383,11 @@ class Straight:
 
 def _f64_word(value: float) -> str:
     return f"0x{f64_bits(value):016X}"
+
+
+def _swapped(value: Number) -> Number:
+    """A word with its bytes in memory order, as texts of MLIR have them."""
+    return int.from_bytes((value & 0xFFFFFFFF).to_bytes(4, "little"), "big")
 
 
 def _vector(operation: str, a: Value) -> Type:

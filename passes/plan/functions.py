@@ -10,12 +10,14 @@ from itertools import zip_longest
 from torch_mlir import ir
 
 from numc.passes.facts import KERNEL
+from numc.passes.kernels.straight import TABLES
 from numc.passes.kernels.tasks.interface import SELF
 from numc.passes.parsed import parsed
 
 # Names of functions that later passes make begin so.
 _RESERVED = ("numc_", "loops_", "region_")
 _DEFINITION = re.compile(r"^((?:func|llvm)\.func (?:private )?@(\w+)\([^\n]*\{\n.*?^\}$)", re.M | re.S)
+_TABLE = re.compile(rf"^llvm\.mlir\.global internal constant @{TABLES}.*$", re.M)
 _SYMBOL = re.compile(r"@(\w+)")
 
 
@@ -52,14 +54,14 @@ class Functions:
         texts = [(text, unknown) for text in first]
         texts += [each for group in self._texts.values() for each in group] + self._shared
         text = _needed("\n".join(text for text, _ in texts), self._named.values())
-        source = parsed(text, self._module.context)
+        source = parsed(_once(text), self._module.context)
         block = self._module.regions[0].blocks[0]
         locations, marked = _locations(texts), ir.UnitAttr.get(self._module.context)
         for op in list(source.body.operations):
             name = ir.StringAttr(op.attributes["sym_name"]).value
             if name in self._declared:
                 continue
-            _locate(op.operation, locations[name])
+            _locate(op.operation, locations.get(name, unknown))
             if op.operation.regions[0].blocks:
                 op.operation.attributes[KERNEL] = marked
             block.append(op)
@@ -71,6 +73,18 @@ class Functions:
             found = f"{name}_{n}"
         self._taken.add(found)
         return found
+
+
+def _once(text: str) -> str:
+    """A text in which every table in memory is defined once."""
+    seen: set[str] = set()
+
+    def first(table: re.Match[str]) -> str:
+        known = table[0] in seen
+        seen.add(table[0])
+        return "" if known else table[0]
+
+    return _TABLE.sub(first, text)
 
 
 def kernels_of(module: ir.Operation) -> dict[str, ir.Operation]:

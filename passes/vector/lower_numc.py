@@ -208,8 +208,12 @@ def _define(module: ir.Operation, symbols: dict[str, str], key: str, function: C
     """The name of the function for `key`, which is added to the module when it is first asked for."""
     if key not in symbols:
         symbols[key] = f"numc_scalar_{len(symbols)}"
-        source = parsed(function(symbols[key]))
-        ir.InsertionPoint(module.regions[0].blocks[0]).insert(source.body.operations[0].operation.clone())
+        block = module.regions[0].blocks[0]
+        names = (op.attributes["sym_name"] for op in block.operations if "sym_name" in op.attributes)
+        known = {ir.StringAttr(name).value for name in names}
+        for op in parsed(function(symbols[key])).body.operations:
+            if ir.StringAttr(op.attributes["sym_name"]).value not in known:  # other functions may bring a table, too
+                ir.InsertionPoint(block).insert(op.operation.clone())
     return symbols[key]
 
 

@@ -31,7 +31,11 @@ if TYPE_CHECKING:
     from numc.compiler.torch_compile.backend import counters as counters
     from numc.compiler.torch_compile.loss_scale import DynamicLossScale as DynamicLossScale
     from numc.compiler.torch_compile.open_widths import widths as widths
+    from numc.numerics import circuits as circuits
     from numc.numerics import reference as reference
+    from numc.numerics.defined.decorators import operator as operator
+    from numc.numerics.defined.decorators import reduction as reduction
+    from numc.numerics.defined.value_lists import format_of as format_of
     from numc.numerics.formats import FORMATS as formats  # noqa: F401, N811
     from numc.numerics.kinds import GROUP_FORMATS as group_formats  # noqa: F401, N811
     from numc.numerics.operators import FMAS as fmas  # noqa: F401, N811
@@ -79,6 +83,7 @@ _PUBLIC = {
     "arithmetic": ("numc.compiler.torch_compile.backend", "arithmetic"),
     "backend": ("numc.compiler.torch_compile.backend", "backend"),
     "bisect": ("numc.studies.bisect", "bisect"),
+    "circuits": ("numc.numerics.circuits", ""),
     "collect_stats": ("numc.studies.observe.collect", "collect_stats"),
     "compare": ("numc.studies.compare", "compare"),
     "compile": ("numc.compiler.programs.compile", "compile"),
@@ -89,16 +94,19 @@ _PUBLIC = {
     "fma": ("numc.compiler.arrays.arrays", "fma"),
     "fmas": ("numc.numerics.operators", "FMAS"),
     "units": ("numc.numerics.units", "UNITS"),
+    "format_of": ("numc.numerics.defined.value_lists", "format_of"),
     "formats": ("numc.numerics.formats", "FORMATS"),
     "group_formats": ("numc.numerics.kinds", "GROUP_FORMATS"),
     "load": ("numc.runtime.program", "load"),
     "lower": ("numc.compiler.lower", "lower"),
     "matmul": ("numc.compiler.arrays.arrays", "matmul"),
     "onnx_backend": ("numc.compiler.onnx_backend", ""),
+    "operator": ("numc.numerics.defined.decorators", "operator"),
     "opt": ("numc.compiler.opt", "opt"),
     "pack": ("numc.compiler.arrays.pack", "pack"),
     "presets": ("numc.numerics.policy.presets", "PRESETS"),
     "profile": ("numc.studies.profile.record", "profile"),
+    "reduction": ("numc.numerics.defined.decorators", "reduction"),
     "reference": ("numc.numerics.reference", ""),
     "round": ("numc.compiler.arrays.arrays", "round"),
     "search": ("numc.studies.search.search", "search"),

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +13,8 @@ from numc.studies.hardware.units import UNITS, Array, Units
 from numc.support.arguments import checked_text
 from numc.support.errors import NumcError, did_you_mean, quoted, shortened, shown
 from numc.support.files import checked_path
+from numc.support.toml import parsed
 
-_TOML: Any = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 _SHIPPED = Path(__file__).parent / "machines"
 _KEYS: Mapping[str, Any] = {
     "about": str,
@@ -117,12 +115,12 @@ def load_machine(given: str | os.PathLike[str]) -> Machine:
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read(MAX_LENGTH + 1)
-        values = _TOML.loads(checked_text(text, "machine", MAX_LENGTH))
+        values = parsed(checked_text(text, "machine", MAX_LENGTH))
     except OSError as error:
         near = did_you_mean(name, shipped())
         reason = error.strerror or error
         raise NumcError(f"machine {quoted(name)}: {reason}{near}: want a .toml file, {', '.join(shipped())}") from None
-    except (ValueError, RecursionError) as error:  # what is no UTF-8, no TOML, too long a number, or nested too deeply
+    except ValueError as error:  # what is no UTF-8, no TOML, too long a number, or nested too deeply
         raise NumcError(f"{name}: not TOML: {shortened(error, 200)}") from None
     return _machine(name, values)
 

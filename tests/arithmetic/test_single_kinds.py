@@ -500,8 +500,8 @@ def test_products_with_inserted_zeros_keep_the_products_of_formats_without_a_zer
         ("fixed(20,4)", "format 'fixed(20,4)': 20 integer and 4 fraction bits, want 1 to 23 together"),
         ("ufixed(3)", "format 'ufixed(...)': want ufixed(i,f), integer and fraction bits"),
         ("table(1)", "format 'table(1)': 1 values, want 2 to 256"),
-        ("table(1,1.0)", "format 'table(1,1)': a value is there twice, keep one of them"),
-        ("table(1,1e39)", "format 'table(1,inf)': inf is no finite float32 number"),
+        ("table(1,1.0)", "format 'table(1,1)': the value 1.0 is there twice, keep one of them"),
+        ("table(1,1e39)", "format 'table(1,inf)': inf is no finite float32 number: want those, and nan"),
         ("table(1,bf16)", "format 'table(...)': want table(v,w,...), numbers separated by commas, in the order of "
          "codes"),
         ("e4m3fnu", "format 'e4m3fnu': a format without a sign and a zero has powers of two, want "

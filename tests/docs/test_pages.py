@@ -33,7 +33,6 @@ LONG = (
         "diff.md",
         "figures.md",
         "generate.md",
-        "quantised-checkpoints.md",
         "search.md",
         "statistics.md",
         "trainbf.md",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 
+from numc.numerics.defined import definition_of, is_defined
 from numc.numerics.operators import Fma
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.datapaths.blocks.amd import DOT, PAIRWISE, STAGED
@@ -13,6 +14,8 @@ from numc.passes.kernels.datapaths.blocks.fused import FUSED
 from numc.passes.kernels.datapaths.chunked import chunked
 from numc.passes.kernels.datapaths.counting import counting
 from numc.passes.kernels.datapaths.datapath import NOTHING, Datapath, Drawn
+from numc.passes.kernels.datapaths.defined.registers import REGISTERS
+from numc.passes.kernels.datapaths.defined.traced_blocks import DEFINED
 from numc.passes.kernels.datapaths.group_sums import GROUPS
 from numc.passes.kernels.datapaths.hardware import AMX_BF16, AVX512_BF16
 from numc.passes.kernels.datapaths.integers import INTEGERS
@@ -45,7 +48,10 @@ def datapath_of(fma: Fma, *, statistics: bool = False, rows: int = 1) -> Datapat
     if fma.groups:
         found = GROUPS
     else:
-        found = DATAPATHS[fma.datapath.name]
+        if is_defined(fma):
+            found = REGISTERS if definition_of(fma).register else DEFINED
+        else:
+            found = DATAPATHS[fma.datapath.name]
         if rows > 1 and not statistics:
             if flushing.applies(fma):
                 found = flushing.FLUSHING

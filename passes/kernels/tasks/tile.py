@@ -103,8 +103,10 @@ def _steps(frame: Frame, block: Block, rows: Panel, lanes: Panel, tile: Value, e
 
 
 def _finish_tile(frame: Frame, block: Block, rows: Panel, lanes: Panel, tile: Value, drawn: Sequence[Value]) -> None:
-    """Add up the sums of chunks or groups, and let the results through the epilogue."""
+    """Add up the sums of chunks or groups, or end a register, and let the results through the epilogue."""
     f, task, kernel = frame.f, frame.task, frame.task.kernel
+    if kernel.fma.datapath.admits.whole:
+        f.call(f"{kernel.name}_finish", tile)
     if kernel.chunks is not None:
         short = f.compare("ne", f.i64("remui", frame.words["depth"], kernel.chunks.size), f.number(0))
         more = [frame.words["depth"], *drawn] if drawn else []

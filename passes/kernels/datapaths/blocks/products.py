@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from numc.numerics.datapaths import Blocks
 from numc.numerics.operators import Fma
@@ -17,6 +18,8 @@ from numc.passes.kernels.datapaths.reads import fetch_ahead, panels
 from numc.passes.kernels.datapaths.walks import PLAIN
 from numc.passes.kernels.setting import Parts
 from numc.passes.kernels.ssa import Value
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -63,12 +66,14 @@ class Products:
             runs.append(replace(self, first=first, end=f.i64("minsi", f.i64("addi", first, most), self.end)))
         return runs
 
-    def all(self, product: Callable[[Parts, Parts], Value]) -> list[list[Value]]:
+    def all(self, product: Callable[[Parts, Parts], T]) -> list[list[T]]:
         """Append all products of a block, [accumulator][product]; those that a short one lacks are of +0 and +0."""
         m, end = self.m, self.end
         if m is None or self.first is None or end is None:
             return [[product(*self.pair)]]
         f, code, steps = m.f, m.code, []
+        if self.length == 1:
+            return [[product(*pair)] for pair in _pairs(m, self.first)]
         for n in range(self.length):
             k = f.i64("addi", self.first, n)
             there = f.compare("slt", k, end)

@@ -1,1 +1,0 @@
-"""Weights that a checkpoint stores quantised: one file for each scheme, and the table of them in schemes.py."""

@@ -1,0 +1,8 @@
+"""Operators that users define by a function: what these are, their graphs, and the decorators that make them."""
+
+from __future__ import annotations
+
+from numc.numerics.defined.definition import Definition, definition_of, is_defined
+from numc.numerics.defined.graphs import Ending, Graph, ending, traced
+
+__all__ = ["Definition", "Ending", "Graph", "definition_of", "ending", "is_defined", "traced"]

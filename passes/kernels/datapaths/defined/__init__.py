@@ -1,0 +1,1 @@
+"""Kernels of the operators that users define: the graph of a definition, made vectors."""

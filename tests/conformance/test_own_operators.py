@@ -1,0 +1,119 @@
+"""Operators that users define: kernels compute what the functions say, and what built-in operators do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from types import ModuleType
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import arithmetic_vectorised as vectorised
+import definitions
+import numc
+from numc import reference
+from numc.numerics.operators import DEFINED
+from targets_here import runnable
+from tiers import one_in
+
+pytestmark = pytest.mark.usefixtures("own")
+F32 = npt.NDArray[np.float32]
+KINDS = ("normal", "wide", "special")
+SPECIAL = np.array([0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-39, 3e38, -3e38, 1e-20], np.float32)
+#: Operators that numc has, too.
+SAME = {
+    "own_1_1": "bf16_1_1",
+    "fma(a=fp16,acc=e5m7:rtz,datapath=own_1_1)": "fma(a=fp16,acc=e5m7:rtz)",
+    "fma(a=bf16,acc=bf16:sr8,datapath=own_1_1)": "fma(a=bf16,acc=bf16:sr8)",
+    "own_exact": "fma(a=e4m3,acc=fp16,datapath=exact)",
+    "fma(a=bf16,acc=e6m9:odd,datapath=own_exact)": "fma(a=bf16,acc=e6m9:odd,datapath=exact)",
+    "fma(a=bf16,acc=bf16,datapath=own_exact,chunk=8)": "fma(a=bf16,acc=bf16,datapath=exact,chunk=8)",
+    "own_posit": "fma(a=posit8,acc=posit8,datapath=exact)",
+    "own_fused": "ampere_bf16",
+}
+OTHERS = [
+    *("mitchell", "fma(a=bf16,acc=fp32,datapath=mitchell(correction=7))", "by_table", "logarithmic"),
+    *("kulisch", "kulisch_bf16", "saturating", "fma(a=fp8_e5m2,b=fp8_e4m3,acc=fp16,datapath=saturating(l=7))"),
+    *("fma(a=lns8,acc=fp32)", "fma(a=lns8,b=bf16,acc=lns8:rtz)", "fma(a=lns8,acc=lns8:sr4)"),
+    "fma(a=bf16,b=mxint8,acc=fp32,datapath=own_exact)",
+]
+
+FIRST = ("own_1_1", "own_fused", "by_table", "logarithmic", "kulisch_bf16")
+SHAPES = [(1, 300, 5), (7, 1, 33), (3, 0, 4), (2, 257, 3), (13, 9, 17)]
+
+
+@pytest.fixture(scope="module")
+def own() -> Iterator[ModuleType]:
+    with definitions.own_operators() as module:
+        yield module
+
+
+def operands(kind: str, rows: int = 5, depth: int = 37, columns: int = 19) -> tuple[F32, F32, F32]:
+    rng = np.random.default_rng(KINDS.index(kind))
+    made = []
+    for shape in ((rows, depth), (depth, columns), (rows, columns)):
+        x = rng.standard_normal(shape)
+        if kind == "wide":
+            x = np.ldexp(x, rng.integers(-40, 40, shape))
+        x = x.astype(np.float32)
+        if kind == "special":
+            places = rng.random(shape) < 0.15
+            x[places] = rng.choice(SPECIAL, int(places.sum()))
+        made.append(x)
+    return made[0], made[1], made[2]
+
+
+def compare(found: F32, want: F32) -> None:
+    assert (difference := vectorised.first_mismatch(found, want)) is None, difference
+
+
+def test_every_operator_of_the_file_is_compared() -> None:
+    assert {name for name in DEFINED if any(name in text for text in (*SAME, *OTHERS))} == set(DEFINED)
+
+
+@pytest.mark.parametrize("text", one_in(5, [*SAME, *OTHERS], *FIRST))
+def test_kernels_compute_what_the_function_says(text: str) -> None:
+    for kind in KINDS:
+        a, b, c = operands(kind)
+        found = numc.matmul(a, b, c, fma=text, seed=0)
+        compare(found, reference.matmul(a, b, c, fma=text))
+        if text in SAME:
+            compare(found, numc.matmul(a, b, c, fma=SAME[text], seed=0))
+
+
+@pytest.mark.parametrize("text", one_in(5, ["mitchell", "own_fused", "kulisch", "saturating", "by_table"], "kulisch"))
+def test_one_step_is_a_reduction_of_one(text: str) -> None:
+    a, b, c = operands("special", 1, 150, 1)
+    x, y, z = a.ravel(), b.ravel(), np.resize(c, 150)
+    compare(numc.fma(x, y, z, fma=text), reference.fma(x, y, z, fma=text))
+
+
+@pytest.mark.parametrize("target", ["portable", "x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("text", one_in(4, ["own_fused", "kulisch", "mitchell", "saturating"], "saturating"))
+def test_bits_are_the_same_in_every_shape_and_target(text: str, target: str) -> None:
+    runnable(target)
+    for shape in SHAPES:
+        a, b, c = operands("special", *shape)
+        found = numc.matmul(a, b, c, fma=text, target=target)
+        compare(found, numc.matmul(a, b, c, fma=text, target=target, fast=False, threads=1))
+        compare(found, reference.matmul(a, b, c, fma=text))
+
+
+def test_a_kulisch_accumulator_has_the_exact_sum() -> None:
+    """The sum of all products in fractions, rounded once."""
+    a, b, _ = operands("normal", 3, 200, 4)
+    x, y = (numc.round(each, "fp8_e4m3").astype(np.float64) for each in (a, b))
+    exact = [[sum(Fraction(p) * Fraction(q) for p, q in zip(row, column, strict=True)) for column in y.T] for row in x]
+    want = np.array([[float(value) for value in row] for row in exact]).astype(np.float32)
+    compare(numc.matmul(a, b, fma="kulisch"), want)
+
+
+def test_a_table_is_the_multiplier(own: ModuleType) -> None:
+    """All pairs of significands of bf16, between 1 and 2."""
+    ones = np.arange(128, 256, dtype=np.float32) / 128
+    x, y = (each.ravel() for each in np.meshgrid(ones, ones))
+    products = [own.TRUNCATED[int(p * 128) << 8 | int(q * 128)] for p, q in zip(x, y, strict=True)]
+    want = np.array(products, np.float32) / 2**14
+    compare(numc.fma(x, y, np.zeros_like(x), fma="by_table"), want)
