@@ -129,9 +129,12 @@ class Datapath:
 
     @property
     def step(self) -> Datapath:
-        """The datapath of one product by itself, outside of a reduction: without chunks, and a block of its own."""
+        """The datapath of one product by itself, outside of a reduction: without chunks, and a block of its own.
+
+        A block that a user defines has all its products, of which the others are +0 then.
+        """
         parameters = self.parameters
-        if self.admits.order is Blocks:
+        if self.admits.order is Blocks and not self.admits.version:
             parameters = tuple((key, 1 if key == "l" else value) for key, value in parameters)
         return Datapath(self.name, parameters)
 

@@ -78,10 +78,14 @@ def upward() -> Iterator[str]:
                     yield f"{file.relative_to(ROOT)}:{call.lineno}: imports {name}, which is on a higher floor"
 
 
+#: Files of src/numc that are no links: public names, one module of them, and the entry point.
+_NAMES = ("__init__.py", "__main__.py", "__pycache__", "circuits.py", "py.typed")
+
+
 def logic() -> Iterator[str]:
     """Files of src/numc beside the public names and the entry point."""
     for file in sorted(PACKAGE.iterdir()):
-        if not file.is_symlink() and file.name not in ("__init__.py", "__main__.py", "__pycache__", "py.typed"):
+        if not file.is_symlink() and file.name not in _NAMES:
             yield f"{file.relative_to(ROOT)}: src/numc holds public names and links only: move it to a room"
 
 

@@ -39,6 +39,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "Arrays": ("round", "fma", "matmul", "pack", "unpack", "Packed", "reference"),
     "Training": ("backend", "arithmetic", "counters", "verify_training", "DynamicLossScale", "train"),
     "Widths at run time": ("widths", "WidthByRatio"),
+    "Arithmetic of your own": ("operator", "reduction", "format_of", "circuits"),
     "Studies": ("compare", "Comparison", "token_windows", "search", "Search", "cost", "diff", "bisect"),
     "Statistics": ("collect_stats", "Statistics", "LayerStatistics", "TensorStatistics", "Histogram"),
     "Profiles": ("profile", "Profile", "Schedule"),
@@ -52,6 +53,8 @@ TABLES = {
     "[the same table](tables.md#formats), from `lowbfp` on.",
     "fmas": "`numc.fmas`, a mapping from a name to an `Fma`: the [named operators](tables.md#fma-operators).",
     "units": "`numc.units`, a mapping from a name to an `Fma`: the [units of accelerators](tables.md#matrix-units).",
+    "circuits": "`numc.circuits`, the numbers and functions that definitions are made of: "
+    "[arithmetic of your own](../own-arithmetic.md).",
     "onnx_backend": "`numc.onnx_backend`, the interface `onnx.backend.base.Backend`: [ONNX models](../onnx.md).",
     "train": "`numc.train`, recipes that choose the arithmetic of every step: the [names in it](#numctrain).",
     "presets": "`numc.presets`, a mapping from a name to a recipe of training: the [presets](tables.md#presets).",

@@ -11,6 +11,7 @@ that running a saved program imports neither MLIR nor ONNX, and only the names f
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from numc import circuits as circuits
     from numc import train as train
     from numc.compiler import onnx_backend as onnx_backend
     from numc.compiler.arrays.arrays import fma as fma
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from numc.compiler.torch_compile.backend import counters as counters
     from numc.compiler.torch_compile.loss_scale import DynamicLossScale as DynamicLossScale
     from numc.compiler.torch_compile.open_widths import widths as widths
-    from numc.numerics import circuits as circuits
     from numc.numerics import reference as reference
     from numc.numerics.defined.decorators import operator as operator
     from numc.numerics.defined.decorators import reduction as reduction
@@ -83,7 +83,7 @@ _PUBLIC = {
     "arithmetic": ("numc.compiler.torch_compile.backend", "arithmetic"),
     "backend": ("numc.compiler.torch_compile.backend", "backend"),
     "bisect": ("numc.studies.bisect", "bisect"),
-    "circuits": ("numc.numerics.circuits", ""),
+    "circuits": ("numc.circuits", ""),
     "collect_stats": ("numc.studies.observe.collect", "collect_stats"),
     "compare": ("numc.studies.compare", "compare"),
     "compile": ("numc.compiler.programs.compile", "compile"),

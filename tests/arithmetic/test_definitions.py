@@ -151,6 +151,8 @@ def test_a_format_of_the_values_of_posits_is_the_posit() -> None:
     numc.format_of(POSITS, name="mine8")
     rng = np.random.default_rng(0)
     x = np.ldexp(rng.standard_normal(3000), rng.integers(-40, 40, 3000)).astype(np.float32)
+    values = np.array([value for value in POSITS if value == value], np.float32)
+    x = np.concatenate([x, values, (np.sort(values)[1:] + np.sort(values)[:-1]) / 2])  # where the steps are
     for rounding in ("", ":rtz", ":rna", ":odd"):
         mine, posit = f"mine8{rounding}", f"posit8{rounding}"
         found, want = numc.round(x, mine), numc.round(x, posit)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from types import ModuleType
 
@@ -14,6 +14,7 @@ import arithmetic_vectorised as vectorised
 import definitions
 import numc
 from numc import reference
+from numc.numerics.circuits import Real, rounded, scaled
 from numc.numerics.operators import DEFINED
 from targets_here import runnable
 from tiers import one_in
@@ -101,9 +102,23 @@ def test_bits_are_the_same_in_every_shape_and_target(text: str, target: str) -> 
         compare(found, reference.matmul(a, b, c, fma=text))
 
 
+def taking(part: str) -> Callable[[Real, Real, Real], Real]:
+    return lambda a, b, c: rounded(scaled(getattr(a, part), 0), "fp32")
+
+
+@pytest.mark.parametrize("fmt", ["bf16", "e4m3", "fp32", "lns8", "e5m2"])
+def test_parts_of_numbers(fmt: str) -> None:
+    """Each part, as the reference has it, of numbers of every class."""
+    for part in ("sign", "exponent", "significand", "code", "is_nan", "is_infinite", "is_zero"):
+        numc.operator(a=fmt, acc="fp32", name=f"part_{part}")(taking(part))
+        x = np.concatenate([SPECIAL, operands("wide")[0].ravel()[:50]])
+        found = numc.fma(x, np.ones_like(x), np.zeros_like(x), fma=f"part_{part}")
+        compare(found, reference.fma(x, np.ones_like(x), np.zeros_like(x), fma=f"part_{part}"))
+
+
 def test_a_kulisch_accumulator_has_the_exact_sum() -> None:
     """The sum of all products in fractions, rounded once."""
-    a, b, _ = operands("normal", 3, 200, 4)
+    a, b, _ = operands("normal", 3, 600, 4)
     x, y = (numc.round(each, "fp8_e4m3").astype(np.float64) for each in (a, b))
     exact = [[sum(Fraction(p) * Fraction(q) for p, q in zip(row, column, strict=True)) for column in y.T] for row in x]
     want = np.array([[float(value) for value in row] for row in exact]).astype(np.float32)

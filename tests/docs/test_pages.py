@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from definitions import undone
 from numc.support.switches import SWITCHES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,6 +34,7 @@ LONG = (
         "diff.md",
         "figures.md",
         "generate.md",
+        "own-arithmetic.md",
         "search.md",
         "statistics.md",
         "trainbf.md",
@@ -120,6 +122,11 @@ def session(tmp_path, monkeypatch):
 def test_page(page: Path, session: Path) -> None:
     if page.name in ("pytorch.md", "run-your-own-model.md"):
         pytest.importorskip("torch")
+    with undone():  # what a page defines
+        _execute(page)
+
+
+def _execute(page: Path) -> None:
     names: dict[str, object] = {"__name__": "__main__"}
     for block in blocks(page):
         place = f"{page.relative_to(ROOT)}:{block.line}"

@@ -45,6 +45,8 @@ def _computed(
     results = []
     for pairs, c, (fma, drawn) in zip(products.all(_pair), sums, roundings, strict=True):
         inputs: dict[int, Value] = {id(graph.c): c}
+        # A product by itself has products of +0 beside it.
+        pairs = pairs + [(code.f32(0.0), code.f32(0.0))] * (len(graph.a) - len(pairs))
         for (a, b), x, y in zip(pairs, graph.a, graph.b, strict=True):
             inputs |= {id(x): a, id(y): b}
         writer = _Writer(code, inputs, made)
