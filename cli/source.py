@@ -15,7 +15,7 @@ import click
 from numc.cli.grouped import grouped
 from numc.support.arguments import Fixed, checked_fixed
 from numc.support.errors import NumcError, quoted, shortened
-from numc.support.files import checked_path
+from numc.support.files import GGUF, checked_path
 from numc.support.versions import check_torch_mlir
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numc.runtime.program import Program
 
 F = TypeVar("F", bound=Callable[..., Any])
-MODELS = (".onnx", ".mlir", ".pt2")
+MODELS = (".onnx", ".mlir", ".pt2", GGUF)
 _FLOAT = re.compile(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]{1,3})?|-?inf|nan", re.ASCII)
 _SIZE = re.compile(r"0*[1-9][0-9]{0,17}")  # what 64-bit integers hold
 
@@ -154,7 +154,9 @@ def check_model(model: str) -> None:
     path = checked_path(model)
     if not path.is_dir():
         if path.suffix not in MODELS:
-            raise NumcError(f"{shortened(model, 300)}: not a model by its suffix: want .onnx, .mlir, .pt2 or a folder")
+            raise NumcError(
+                f"{shortened(model, 300)}: no model by its suffix: want .onnx, .mlir, .pt2, .gguf or a folder"
+            )
         if not path.is_file():
             raise NumcError(f"{shortened(model, 300)}: no such file: want a model")
     check_torch_mlir()

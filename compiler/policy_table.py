@@ -18,12 +18,14 @@ class PolicyTable:
     """The arithmetic of every operation of a model; ``str`` gives a table of text.
 
     policy: the policy that was applied. layers: one dictionary per row, as in a program's ``manifest["layers"]``.
-    decisions: one per operation, from which the rows are made.
+    decisions: one per operation, from which the rows are made. quantised: the scheme in which the weights were stored
+    in their files, "" where they were plain numbers.
     """
 
     policy: Policy
     layers: list[dict[str, Any]]
     decisions: tuple[Decision, ...]
+    quantised: str = ""
 
     def __str__(self) -> str:
         columns = ("layer", "kind", "shape", "fma", "ops", "rule")
@@ -40,4 +42,4 @@ def policy_table(imported: Imported, options: Options) -> PolicyTable:
     policy, _ = options.resolved()
     module = lowered(imported, options, "linalg")
     decisions = tuple(decision for _, decision in decide(module.operation, policy))
-    return PolicyTable(policy, rows(decisions), decisions)
+    return PolicyTable(policy, rows(decisions), decisions, imported.quantised)

@@ -65,6 +65,7 @@ class Imported:
     stored_inputs, stored_outputs: by position of an input or an output, what it is stored in
     (numerics/stored.py). In `mlir` it is float32 or bool; its dtype and its sizes among `inputs` or
     `outputs` are those of codes or bits.
+    quantised: the scheme in which the weights were stored in the files, "" where they were plain numbers.
     """
 
     mlir: str
@@ -78,6 +79,7 @@ class Imported:
     updates: Mapping[int, int] = field(default_factory=dict)
     stored_inputs: Mapping[int, str] = field(default_factory=dict)
     stored_outputs: Mapping[int, str] = field(default_factory=dict)
+    quantised: str = ""
 
 
 def with_codes(imported: Imported, inputs: Mapping[int, str], outputs: Mapping[int, str]) -> Imported:

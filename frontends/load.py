@@ -14,7 +14,7 @@ from numc.frontends.onnx import load as onnx
 from numc.frontends.pytorch import file as exported
 from numc.support.arguments import Fixed, checked_fixed
 from numc.support.errors import NumcError
-from numc.support.files import checked_path, is_folder
+from numc.support.files import checked_path, is_language_model
 from numc.support.versions import check_torch_mlir
 
 
@@ -58,12 +58,12 @@ def check_alone(model: object, example_inputs: Any, dynamic_shapes: Any) -> None
 def load_file(path: str | os.PathLike[str], shapes: Fixed | None = None) -> Imported:
     """Import a file: an exported program of PyTorch (``.pt2``), linalg text (``.mlir``), or otherwise an ONNX model.
 
-    It may also be the folder of a language model of transformers (frontends/pytorch/folder.py).
+    It may also be a language model: a folder of transformers, or a GGUF file (frontends/pytorch/folder.py).
     shapes: what is fixed of the inputs; for ONNX and folders only. Raises NumcError if the file cannot be read or
     imported.
     """
     suffix, shapes = checked_path(path).suffix, checked_fixed(shapes)
-    if is_folder(path):
+    if is_language_model(path):
         need_pytorch(str(path))
         from numc.frontends.pytorch import folder
 

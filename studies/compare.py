@@ -49,7 +49,7 @@ from numc.support.arguments import (
 )
 from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError, did_you_mean, quoted
-from numc.support.files import checked_path, is_folder
+from numc.support.files import checked_path, is_language_model
 from numc.support.keywords import about, keywords
 from numc.support.processor import processor_name
 from numc.support.versions import own_version, version_of
@@ -131,7 +131,7 @@ def compare(model: Any, given: CompareOptions) -> Comparison:
     threads, fixed = given.checked_threads(), given.fixed()
     fraction = sampling(given.sample) if given.statistics else None
     columns = _columns(given.fmas, given.policies)
-    if is_folder(model):
+    if is_language_model(model):
         module, example_inputs = logits_of(model, given.data)
         _, imported = named_model(module, example_inputs, fixed, given.dynamic_shapes)
         name = os.fspath(model)

@@ -21,7 +21,7 @@ from numc.studies.observe.layer_outputs import LayerOutput, layer_outputs
 from numc.support.arguments import check_function, checked
 from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError, quoted
-from numc.support.files import checked_path, is_folder
+from numc.support.files import checked_path, is_language_model
 
 Array = npt.NDArray[Any]
 
@@ -146,7 +146,7 @@ def diff(
 
 def load_program(path: str | os.PathLike[str]) -> Program:
     """Load a program file. Raises NumcError if it is not one, such as a model that is not compiled."""
-    if checked_path(path).suffix in (".onnx", ".mlir", ".pt2") or is_folder(path):
+    if checked_path(path).suffix in (".onnx", ".mlir", ".pt2") or is_language_model(path):
         raise NumcError(f"{path}: is a model: compile it (numc compile {path} --fma FMA) and name the program")
     return load(path)
 

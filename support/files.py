@@ -32,6 +32,8 @@ def checked_path(name: object) -> Path:
     return path
 
 
+GGUF = ".gguf"
+
 #: The names of files that write_whole has not completed. Only a writer that was killed leaves one.
 TEMPORARY = re.compile(r"\.numc-[0-9a-f]{16}\.tmp")
 
@@ -141,6 +143,8 @@ def keep(texts: Mapping[str, str]) -> Path:
     return folder
 
 
-def is_folder(model: object) -> bool:
-    """Whether a model is the name of a folder."""
-    return isinstance(model, (str, os.PathLike)) and os.path.isdir(model)
+def is_language_model(model: object) -> bool:
+    """Whether a model is the name of a folder or of a GGUF file, which hold language models."""
+    if not isinstance(model, (str, os.PathLike)):
+        return False
+    return os.path.isdir(model) or os.fspath(model).endswith(GGUF)

@@ -75,7 +75,8 @@ def explain_command(
     with output.busy(f"reading {model}"):
         found = policy_table(load_file(model, arithmetic.fixed), options)
     if want_json:
-        output.as_json({"policy": str(found.policy), "layers": found.layers})
+        stored = {"quantised": found.quantised} if found.quantised else {}
+        output.as_json({"policy": str(found.policy), "layers": found.layers, **stored})
         return
     shown = found.layers if want_all else decided(found.layers, found.policy)
     columns = ("layer", "kind", "shape", "fma", "ops", "rule")
@@ -86,6 +87,8 @@ def explain_command(
     operators = dict.fromkeys(row["fma"] for row in shown if row["fma"])
     for note in dict.fromkeys(note for text in operators for note in notes_of(stated_fma(text))):
         output.say(note, err=not sys.stdout.isatty())
+    if found.quantised:
+        output.say(f"the weights are those of {found.quantised}", err=not sys.stdout.isatty())
     hidden = len(found.layers) - len(shown)
     if hidden:
         click.echo(f"{hidden} other operations have the default (--all shows them)", err=not sys.stdout.isatty())

@@ -1,4 +1,4 @@
-"""``numc generate``: continue a text with a language model of a folder, in an arithmetic."""
+"""``numc generate``: continue a text with a language model, in an arithmetic."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from numc.cli.source import Arithmetic, arithmetic_options
 from numc.support.errors import NumcError, escaped
 
 _EPILOG = """\b
-MODEL is a folder with config.json, *.safetensors and a tokenizer, as save_pretrained writes it.
-Nothing in it is run. The next token is the most probable one, unless --temperature, --top-k or
---top-p say otherwise; then it is drawn, and the same seed draws the same text.
+MODEL is a folder with config.json, *.safetensors and a tokenizer, as save_pretrained writes it,
+or a GGUF file of llama.cpp. Nothing in it is run. The next token is the most probable one,
+unless --temperature, --top-k or --top-p say otherwise; then it is drawn, and the same seed draws
+the same text.
 
 \b
 Examples:
@@ -31,6 +32,7 @@ Examples:
 @click.option("--top-k", type=click.IntRange(1), metavar="K", help="Draw one of the K most probable tokens.")
 @click.option("--top-p", type=float, metavar="P", help="Draw one of the most probable, P of the probability together.")
 @click.option("--seed", type=click.IntRange(0, 2**64 - 1), default=0, help="Seed of draws and stochastic roundings.")
+@click.option("--kv-cache", metavar="FORMAT", help="Keep keys and values in 8 bits: e4m3fn, e5m2, int8, e4m3fn:head.")
 @arithmetic_options
 @click.option("--json", "want_json", is_flag=True, help="Print tokens, text and speed as JSON, at the end.")
 def generate_command(
@@ -41,6 +43,7 @@ def generate_command(
     top_k: int | None,
     top_p: float | None,
     seed: int,
+    kv_cache: str | None,
     arithmetic: Arithmetic,
     want_json: bool,
 ) -> None:
@@ -54,7 +57,9 @@ def generate_command(
     policy, _ = arithmetic.options().resolved()
     from numc.frontends.pytorch.folder import LanguageModel
     from numc.studies.language.generate import Sampling, generate
+    from numc.studies.language.kv_cache import cache_format
 
+    cache = None if kv_cache is None else cache_format(kv_cache)
     with output.busy(f"reading {folder}"):
         language = LanguageModel(folder)
     found = generate(
@@ -64,6 +69,7 @@ def generate_command(
         most=most,
         sampling=Sampling(temperature, top_k, top_p, seed),
         say=_ignored if want_json else _say,
+        kv_cache=cache,
     )
     speed = len(found.tokens) / found.seconds
     if want_json:
@@ -75,6 +81,7 @@ def generate_command(
                 "ended": found.ended,
                 "seconds": round(found.seconds, 6),
                 "tokens_per_second": round(speed, 3),
+                **({} if found.cache_bytes is None else {"kv_cache_bytes": found.cache_bytes}),
             }
         )
         return

@@ -16,7 +16,7 @@ from numc.runtime.container import Contents, Description, write_program
 from numc.support.arguments import Fixed, checked, checked_fixed
 from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError, quoted
-from numc.support.files import checked_path, is_folder
+from numc.support.files import checked_path, is_language_model
 from numc.support.keywords import keywords, part
 from numc.support.versions import check_torch_mlir
 
@@ -129,7 +129,7 @@ def to_file(
 
 def _read(source: str | os.PathLike[str] | Imported, shapes: Fixed) -> tuple[str | os.PathLike[str] | Imported, Fixed]:
     """A folder is read before the cache is asked, which knows the content of files, and of what has been imported."""
-    if isinstance(source, Imported) or not is_folder(source):
+    if isinstance(source, Imported) or not is_language_model(source):
         return source, shapes
     from numc.frontends.load import load_file
 

@@ -1,4 +1,4 @@
-"""A language model in a folder as Hugging Face writes it: configuration, safetensors, tokenizer. Nothing in it is run.
+"""A language model in a folder of Hugging Face, or in a GGUF file: configuration, weights, tokenizer. None is run.
 
 Transformers is imported when a folder is opened, because numc itself does not need it.
 """
@@ -9,7 +9,8 @@ import contextlib
 import functools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,15 @@ from typing import Any
 from numc.frontends.imported import Imported
 from numc.support.arguments import Fixed
 from numc.support.errors import NumcError, quoted, shortened
-from numc.support.files import checked_path, is_folder
+from numc.support.files import GGUF, checked_path, is_language_model
 from numc.support.json_values import parsed
 
 _CONFIG, _INPUT = "config.json", "input_ids"
 # What a tokenizer needs: without any of these, transformers makes one that knows no words.
 _VOCABULARIES = ("tokenizer.json", "vocab.json", "vocab.txt", "tokenizer.model", "spiece.model", "tekken.json")
-_INDEX = "model.safetensors.index.json"
+_WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"
+# What is missing or has other sizes is refused with its name, and not filled or left to an error of transformers.
+_REPORTING = {"output_loading_info": True, "ignore_mismatched_sizes": True}
 _FILE = re.compile(r"[\w.\-]+\.safetensors")  # of weights, in the folder itself
 _MOST = 64 << 20  # bytes of a configuration or an index
 _MOST_OF_TOKENIZER = 256 << 20  # bytes of any other file that is no weight
@@ -33,17 +36,21 @@ _WANT = f"want a folder with {_CONFIG} and *.safetensors, as save_pretrained of 
 class LanguageModel:
     """A causal language model: a token is predicted from those before it.
 
-    name: the folder. model: the module, in float32 and in evaluation mode. context: the largest number of tokens that
-    it takes, or None if it has no limit. vocabulary: the number of tokens that it knows.
+    name: the folder. model: the module, in float32 and in evaluation mode. quantised: how its weights are stored, ""
+    where they are plain numbers. context: the largest number of tokens that it takes, or None if it has no limit.
+    vocabulary: the number of tokens that it knows.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         """Open a folder. Raises NumcError if it is none, if it needs code of its own, and if a weight is missing."""
         path = checked_path(folder)
         self.name, self._path = shortened(path, 300), path
-        _check(path, self.name)
+        if path.suffix == GGUF and not path.is_dir():
+            _check_gguf(path, self.name)
+        else:
+            _check(path, self.name)
         with _quiet():
-            self.model = _loaded(path, self.name)
+            self.model, self.quantised = _loaded(path, self.name)
         limit = getattr(self.model.config, "max_position_embeddings", None)
         self.context = limit if isinstance(limit, int) else None
         self.vocabulary: int = self.model.get_input_embeddings().weight.shape[0]
@@ -51,15 +58,16 @@ class LanguageModel:
     @functools.cached_property
     def tokenizer(self) -> Any:
         """The tokenizer of the folder. Raises NumcError if it has none that can be read as data."""
-        if not any((self._path / name).is_file() for name in _VOCABULARIES):
+        folder, file = (self._path, {}) if self._path.is_dir() else (self._path.parent, {"gguf_file": self._path.name})
+        if not file and not any((folder / name).is_file() for name in _VOCABULARIES):
             listed = ", ".join(_VOCABULARIES)
             raise NumcError(f"{self.name}: there is no tokenizer: want {listed}: copy that of the model into it")
-        _refuse_code(self.name, _read(self._path / "tokenizer_config.json", self.name))
+        _refuse_code(self.name, {} if file else _read(folder / "tokenizer_config.json", self.name))
         from transformers import AutoTokenizer
 
         try:
             with _quiet():
-                return AutoTokenizer.from_pretrained(self._path, local_files_only=True, trust_remote_code=False)
+                return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False, **file)
         except Exception as error:  # of whichever tokenizer the folder names
             raise NumcError(f"{self.name}: the tokenizer cannot be read: {_reason(error)}") from None
 
@@ -82,7 +90,7 @@ class LanguageModel:
 
 def text_tokens(folder: str | os.PathLike[str], file: str | os.PathLike[str]) -> list[int]:
     """Return the tokens of a text file by the tokenizer of a folder. Raises NumcError if either cannot be read."""
-    if not is_folder(folder):
+    if not is_language_model(folder):
         raise NumcError(f"{shortened(file, 300)}: a text needs a tokenizer: name a folder as the model, or give tokens")
     try:
         text = checked_path(file).read_text(encoding="utf-8")
@@ -101,8 +109,6 @@ def _check(path: Path, name: str) -> None:
     _check_sizes(path, name)
     config = _read(path / _CONFIG, name)
     _refuse_code(name, config)
-    if config.get("quantization_config"):
-        raise NumcError(f"{name}: its weights are quantised: numc rounds to formats itself: use the model before that")
     _check_index(path, name)
     if given := config.get("transformers_weights"):
         _check_file(path, name, _CONFIG, given)
@@ -110,9 +116,21 @@ def _check(path: Path, name: str) -> None:
         pickled = sorted(file.name for file in (*path.glob("*.bin"), *path.glob("*.pt"), *path.glob("*.pth")))
         what = f"weights in {quoted(pickled[0])}, which are pickled, that is code" if pickled else "no weights"
         raise NumcError(f"{name}: has {what}: want *.safetensors: save_pretrained of transformers writes them")
-    for package in ("torch", "transformers"):
+    _need(name, "torch", "transformers")
+
+
+def _need(name: str, *packages: str, extras: str = "torch") -> None:
+    for package in packages:
         if find_spec(package) is None:
-            raise NumcError(f"{name}: needs {package}, which is not installed: pip install 'numc[torch]' transformers")
+            get = f"pip install 'numc[{extras}]' transformers"
+            raise NumcError(f"{name}: needs {package}, which is not installed: {get}")
+
+
+def _check_gguf(path: Path, name: str) -> None:
+    """Raise NumcError unless there is a file, and what reads it."""
+    if not path.is_file():
+        raise NumcError(f"{name}: no such file: want a GGUF file, or {_WANT.removeprefix('want ')}")
+    _need(name, "torch", "transformers", "gguf", "accelerate", extras="torch,gguf")
 
 
 def _check_sizes(path: Path, name: str) -> None:
@@ -163,27 +181,72 @@ def _refuse_code(name: str, config: dict[str, Any]) -> None:
                         "use a model whose architecture is part of transformers")  # fmt: skip
 
 
-def _loaded(path: Path, name: str) -> Any:
-    import torch
-    from transformers import AutoModelForCausalLM
-
+def _loaded(path: Path, name: str) -> tuple[Any, str]:
+    """Return the model of a folder or a GGUF file, and how its weights are quantised, "" if they are not."""
     try:
-        model, about = AutoModelForCausalLM.from_pretrained(
-            path,
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=True,
-            dtype=torch.float32,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,  # they are refused below, with their names
-        )
+        load, stored = _reader(path, name)
+        model, about = load()
+    except NumcError as error:
+        raise NumcError(f"{name}: {error}") from None
     except Exception as error:  # of whichever architecture the folder names
         raise NumcError(f"{name}: not a causal language model that transformers can read: {_reason(error)}") from None
     for what in ("missing_keys", "mismatched_keys"):
         if wrong := sorted(key if isinstance(key, str) else key[0] for key in about[what]):
-            kind = "is missing" if what == "missing_keys" else "has another shape than the configuration says"
-            raise NumcError(f"{name}: weight {quoted(wrong[0])} {kind} ({len(wrong)} in all): the files are not whole")
-    return model.eval()
+            problem = "is missing" if what == "missing_keys" else "has another shape than the configuration says"
+            raise NumcError(
+                f"{name}: weight {quoted(wrong[0])} {problem} ({len(wrong)} in all): the files are not whole"
+            )
+    return model.eval(), stored
+
+
+def _reader(path: Path, name: str) -> tuple[Callable[[], Any], str]:
+    """Return a function that loads a model with a report, and how its weights are quantised.
+
+    Raises NumcError for weights that cannot be taken as they are.
+    """
+    if path.is_file():
+        from numc.frontends.pytorch import gguf
+
+        reader = gguf.header(path)
+        return functools.partial(gguf.read, path, reader, _REPORTING), gguf.types(reader)
+    from numc.frontends.pytorch.quantised.checkpoint import check_plain, dequantised, quantised
+
+    config = _read(path / _CONFIG, name)
+    if (stored := quantised(config)) is None:
+        check_plain([file for file in _weight_files(path, config) if file.is_file()])
+        return functools.partial(_from_files, path), ""
+    return functools.partial(_with_weights, path, dequantised(_weight_files(path, config), stored)), str(stored)
+
+
+def _weight_files(path: Path, config: dict[str, Any]) -> list[Path]:
+    """Return the files that transformers reads weights from."""
+    index = _read(path / _INDEX, "")
+    named = sorted(set(index["weight_map"].values())) if index else [config.get("transformers_weights") or _WEIGHTS]
+    return [path / file for file in named]
+
+
+def _from_files(path: Path) -> Any:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_pretrained(
+        path, local_files_only=True, trust_remote_code=False, use_safetensors=True, dtype=torch.float32, **_REPORTING
+    )
+
+
+def _with_weights(path: Path, weights: dict[str, Any]) -> Any:
+    """Load a model as `_from_files` does, with weights in the place of those in its files."""
+    import torch
+    from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig, GenerationConfig
+
+    config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    for part in (config, config.get_text_config()):
+        vars(part).pop("quantization_config", None)
+    architecture = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
+    loaded = architecture.from_pretrained(None, config=config, state_dict=weights, dtype=torch.float32, **_REPORTING)
+    if (path / "generation_config.json").is_file():
+        loaded[0].generation_config = GenerationConfig.from_pretrained(path, local_files_only=True)
+    return loaded
 
 
 def _reason(error: Exception) -> str:
@@ -256,8 +319,10 @@ def load(folder: str | os.PathLike[str], fixed: Fixed) -> Imported:
         if name != _INPUT or not isinstance(value, tuple) or len(value) != 2:
             raise NumcError(f"{language.name}: {quoted(name)}: want --shape {_INPUT}=BATCHxLENGTH, or none")
     if _INPUT in fixed:
-        return load_module(logits(language), (torch.zeros(fixed[_INPUT], dtype=torch.int64),))
+        imported = load_module(logits(language), (torch.zeros(fixed[_INPUT], dtype=torch.int64),))
+        return replace(imported, quantised=language.quantised)
     length = torch.export.Dim("length", max=language.context) if language.context else torch.export.Dim("length")
     example = torch.zeros((2, min(8, language.context or 8)), dtype=torch.int64)
     free = {_INPUT: {0: torch.export.Dim("batch"), 1: length}}
-    return load_module(logits(language), (example,), dynamic_shapes=free)
+    imported = load_module(logits(language), (example,), dynamic_shapes=free)
+    return replace(imported, quantised=language.quantised)

@@ -11,6 +11,7 @@ from typing import Any
 from numc.frontends.pytorch.folder import LanguageModel
 from numc.numerics.policy.policy import Policy
 from numc.numerics.policy.presets import Arithmetic
+from numc.studies.language.kv_cache import CacheFormat, argument_of, cache_bytes, cache_of
 from numc.support.errors import NumcError
 
 
@@ -38,7 +39,7 @@ class Sampling:
 class Generated:
     """What a model made of a prompt: the tokens of both; the text without special tokens; the seconds it took.
 
-    ended: whether the model said that the text ends.
+    ended: whether the model said that the text ends. cache_bytes: the size of a cache of 8 bits at the end, else None.
     """
 
     prompt_tokens: tuple[int, ...]
@@ -46,6 +47,7 @@ class Generated:
     text: str
     ended: bool
     seconds: float
+    cache_bytes: int | None = None
 
 
 def generate(
@@ -56,11 +58,13 @@ def generate(
     most: int,
     sampling: Sampling,
     say: Callable[[str], None],
+    kv_cache: CacheFormat | None = None,
 ) -> Generated:
     """Continue a prompt by up to `most` tokens, all contractions and operations by `policy`.
 
-    say: is called with each piece of text as soon as it is complete. The number of threads changes nothing. Raises
-    NumcError for a prompt without tokens, and if the model's context is too short.
+    say: is called with each piece of text as soon as it is complete. kv_cache: the format of the cache of keys and
+    values, None for float32. The number of threads changes nothing. Raises NumcError for a prompt without tokens, if
+    the model's context is too short, and if there is no such cache.
     """
     import torch
     from transformers import GenerationConfig, TextStreamer
@@ -84,6 +88,7 @@ def generate(
     model.generation_config = GenerationConfig(
         eos_token_id=ends, pad_token_id=0, max_new_tokens=most, do_sample=sampling.draws, **_drawing(sampling)
     )
+    cache = None if kv_cache is None else cache_of(model, kv_cache)
     ids = torch.tensor([given])
     plain = model.forward
     model.forward = torch.compile(plain, backend=Backend(Arithmetic(given=policy)), dynamic=True)
@@ -94,13 +99,15 @@ def generate(
         with config, torch.random.fork_rng(devices=[]), seeded(itertools.count(sampling.seed)):
             torch.manual_seed(sampling.seed)
             streamer = Streamer(tokenizer, skip_prompt=True, skip_special_tokens=True)
-            result = model.generate(ids, attention_mask=torch.ones_like(ids), streamer=streamer)
+            kept = {} if cache is None else {str(argument_of(model)): cache}
+            result = model.generate(ids, attention_mask=torch.ones_like(ids), streamer=streamer, **kept)
     finally:
         model.forward = plain
     tokens = tuple(result[0, len(given) :].tolist())
     last = {ends} if isinstance(ends, int) else set(ends or ())
     text = tokenizer.decode(tokens, skip_special_tokens=True)
-    return Generated(tuple(given), tokens, text, tokens[-1] in last, time.perf_counter() - start)
+    size = None if cache is None else cache_bytes(cache)
+    return Generated(tuple(given), tokens, text, tokens[-1] in last, time.perf_counter() - start, cache_bytes=size)
 
 
 def _drawing(sampling: Sampling) -> dict[str, Any]:

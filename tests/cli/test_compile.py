@@ -135,7 +135,7 @@ def test_times_of_passes(numc_run, folder):
     ("arguments", "text"),
     [
         (["none.onnx"], "none.onnx: no such file: want a model"),
-        (["prog.numc"], "prog.numc: not a model by its suffix: want .onnx, .mlir, .pt2 or a folder"),
+        (["prog.numc"], "prog.numc: no model by its suffix: want .onnx, .mlir, .pt2, .gguf or a folder"),
         (["MODEL", "--fma", "bf16_1_4"], "bf16_1_4"),
         (["MODEL", "--ops", "bf61"], "bf16"),
         (["MODEL", "--target", "x86-64-v5"], "unknown target 'x86-64-v5' (did you mean "),

@@ -31,7 +31,6 @@ def _written(folder: Path, **files: str) -> Path:
         ),
         ({"config__json": "[1"}, "config.json is not a JSON object: want a folder"),
         ({"config__json": '{"auto_map": {"AutoModel": "x.Y"}}'}, "needs Python code of its own (auto_map), which numc"),
-        ({"config__json": '{"quantization_config": {"bits": 4}}'}, "its weights are quantised: numc rounds to formats"),
         ({"config__json": "{}"}, "has no weights: want *.safetensors: save_pretrained"),
         (
             {"config__json": "{}", "pytorch_model__bin": ""},
@@ -217,3 +216,21 @@ def test_perplexity_is_that_of_torch(folder: Path, numc_run: Any, tmp_path: Path
     wanted = "tokens, int64 [windows, length], as numc.token_windows cuts them"
     reason = f"a language model is compared on {wanted}: give --tokens FILE"
     assert error("--data", "floats.npy") == f"{folder}: {reason}"
+
+
+@pytest.mark.slow
+def test_a_cache_of_8_bits(folder: Path, numc_run: Any) -> None:
+    """Its size is said: a byte for each number, and a float32 scale for each token and head."""
+    pieces = ("--prompt", "abc", "--max-new-tokens", "4", "--json")
+    plain = json.loads(numc_run("generate", folder, *pieces).out)
+    assert "kv_cache_bytes" not in plain
+    for text, scales in (("e4m3fn", 0), ("int8", 4), ("e4m3fn:tensor", 4)):
+        made = json.loads(numc_run("generate", folder, *pieces, "--kv-cache", text).out)
+        tokens = len(made["prompt_tokens"]) + 3  # the last one is not read again
+        assert made["kv_cache_bytes"] == 2 * tokens * 4 * (8 + scales)
+        assert len(made["tokens"]) == 4
+
+
+def test_a_cache_that_is_refused(numc_run: Any) -> None:
+    error = numc_run("generate", "nowhere", "--prompt", "a", "--kv-cache", "e4m3").error
+    assert error.startswith("--kv-cache 'e4m3': PyTorch and NVIDIA mean e4m3fn by e4m3: want e4m3fn, e5m2 or int8")

@@ -35,6 +35,7 @@ LONG = (
         "figures.md",
         "generate.md",
         "own-arithmetic.md",
+        "quantised-checkpoints.md",
         "search.md",
         "statistics.md",
         "trainbf.md",

@@ -89,20 +89,22 @@ def mat_mul_n_bits(node: Node) -> None:
     zeros, order = node.constant_input(3, "zero points"), node.constant_input(4, "g_idx")
     if bits not in (2, 4, 8) or packed is None or scales is None or min(k, n, block) < 1:
         raise RefusedError(f"bits={bits}, block_size={block}, K={k}, N={n}: 2, 4 and 8 bits in blocks are available")
-    if order is not None and order.size:
-        raise RefusedError("its input g_idx is not available: quantise the model without reordering")
     blocks = -(-k // block)
-    values = unpacked(packed.reshape(n, blocks, -1), bits)[..., :block]
+    values = unpacked(packed.reshape(n, blocks, -1), bits)[..., :block].reshape(n, -1)[:, :k]
+    group = np.arange(k) // block if order is None or not order.size else order.reshape(-1)[:k]
+    if len(group) < k or group.min() < 0 or group.max() >= blocks:
+        wanted = f"want {k} numbers from 0 to {blocks - 1}"
+        raise RefusedError(f"its input g_idx does not name a block for each row: {wanted}")
     if scales.dtype != np.float32:
         raise RefusedError(f"its scales are {scales.dtype}: float32 is available")
-    scale = scales.reshape(n, blocks, 1).astype(np.float32)
+    scale = scales.reshape(n, blocks).astype(np.float32)
     if zeros is None or not zeros.size:
-        zero = np.full((n, blocks, 1), 2 ** (bits - 1), dtype=np.float32)
+        zero = np.full((n, blocks), 2 ** (bits - 1), dtype=np.float32)
     elif zeros.dtype == np.uint8:
-        zero = unpacked(zeros.reshape(n, -1), bits)[:, :blocks, None].astype(np.float32)
+        zero = unpacked(zeros.reshape(n, -1), bits)[:, :blocks].astype(np.float32)
     else:
-        zero = zeros.reshape(n, blocks, 1).astype(np.float32)
-    weight = ((values.astype(np.float32) - zero) * scale).reshape(n, blocks * block)[:, :k]
+        zero = zeros.reshape(n, blocks).astype(np.float32)
+    weight = (values.astype(np.float32) - zero[:, group]) * scale[:, group]
     product = node.op("MatMul", node.input(0), node.constant(weight.T, np.float32), to="" if node.input(5) else
                       node.output(0))  # fmt: skip
     if node.input(5):
