@@ -77,9 +77,16 @@ class Interface:
 
 @cache
 def interface(op: Fma) -> Interface:
-    """Return the ports of a step of an operator, without its chunks. Raises NumcError for widths that a run chooses."""
+    """Return the ports of a step of an operator, without its chunks.
+
+    Raises NumcError for widths and lengths that a run chooses, and for sums of groups that have no step here.
+    """
     if op.open_operands:
         raise NumcError(f"operator '{op}': its widths are open, hardware has fixed ones: want a format such as e5m2")
+    if op.datapath.splits is not None:
+        raise NumcError(f"operator '{op}': a reduction says how long its splits are, hardware knows none: want chunk=c")
+    if op.groups is not None and op.datapath.name in ("fused", "int"):
+        raise NumcError(f"operator '{op}': datapath '{op.datapath.name}' has no step on groups: want datapath=fp32")
     if op.groups is not None:
         return _of_groups(op, *op.groups)
     path, (to_a, to_b) = op.datapath, op.singles

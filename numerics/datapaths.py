@@ -81,6 +81,8 @@ class Datapath:
     chunk: a reduction adds the sum of that many steps, from +0, to a binary32 total that is rounded to the accumulator
     at its end (FMAC-8 of Popescu et al.); None accumulates throughout.
     keeps_total: the total is not rounded at its end.
+    splits: the same with at most so many runs of steps, whose length depends on that of the reduction (`run_length`):
+    libraries split long reductions in this way.
     Raises NumcError for a name or a parameter that does not exist, or is not allowed.
     """
 
@@ -88,6 +90,7 @@ class Datapath:
     parameters: tuple[tuple[str, int], ...] = ()
     chunk: int | None = None
     keeps_total: bool = False
+    splits: int | None = None
 
     def __post_init__(self) -> None:
         if self.name not in ALL_DATAPATHS:
@@ -125,7 +128,26 @@ class Datapath:
     @property
     def order(self) -> Order:
         """The order of the products of a reduction."""
+        if self.splits is not None:
+            return Own()
         return self.within if self.chunk is None else Blocks(self.chunk)
+
+    @property
+    def in_runs(self) -> bool:
+        """Whether runs of steps are summed apart, from +0, and added to a binary32 total."""
+        return self.chunk is not None or self.splits is not None
+
+    @property
+    def least_run(self) -> int:
+        """The number of products that no run divides."""
+        return self.within.length if isinstance(self.within, Blocks) else 1
+
+    def run_length(self, depth: int) -> int:
+        """Return how many steps of a reduction of `depth` of them a run has."""
+        if self.splits is None:
+            return self.chunk or depth
+        each = -(-depth // self.splits)
+        return max(-(-each // self.least_run), 1) * self.least_run
 
     @property
     def step(self) -> Datapath:
@@ -182,6 +204,7 @@ ALL_DATAPATHS: Mapping[str, Admits] = MappingProxyType({
             "l": _LENGTH,
             "bits": Parameter(0, 42, "the bits that are kept below the largest exponent"),
             "least": Parameter(_LEAST, 127, "the least exponent that terms are aligned to", _LEAST),
+            "run": Parameter(0, 256, "how many products of a group are added to a term, 0 if each is one", 0),
         },
     ),
     # Those of AMD: CDNA1 rounds an exact sum once, CDNA2 adds pairs in float32, CDNA3 aligns in two stages.
@@ -201,6 +224,17 @@ ALL_DATAPATHS: Mapping[str, Admits] = MappingProxyType({
     "avx512_bf16": Admits(order=Own, sums="fp32", only=_BF16),
     # FAST's fMAC, which multiplies two magnitude bits by two at a time
     "fmac2": Admits(order=Own, sums="exact", groups=True),
+    # The integers of intN in an accumulator of so many bits, which wraps around or saturates, as integer units have it
+    "int": Admits(
+        order=Own,
+        sums="integer",
+        groups=True,
+        parameters={
+            "bits": Parameter(8, 32, "the bits of the accumulator", 32),
+            "saturate": Parameter(0, 1, "1 if sums beyond its range become its bounds, 0 if they wrap around", 0),
+            "l": Parameter(1, 256, "how many products are added before a sum saturates", 1),
+        },
+    ),
     # Sums of products of integers modulo 2^32, in the bits of binary32 numbers: A and B have at most 16 bits with their
     # signs, or 8, and A no sign.
     "integers": Admits(order=Own, sums="exact", only=("fp32", "fp32", "fp32"), internal=True),

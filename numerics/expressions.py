@@ -305,7 +305,7 @@ def _size(digits: str, name: str) -> int:
 
 _PATHS = "|".join(admits.syntax(name) for name, admits in DATAPATHS.items())
 _CALLS = {
-    "fma": f"fma(a=F, b=F, acc=G, products=k, product=F, datapath={_PATHS}, chunk=c, total=fp32)",
+    "fma": f"fma(a=F, b=F, acc=G, products=k, product=F, datapath={_PATHS}, chunk=c, splits=n, total=fp32)",
     "mac": "mac(F)",
     "macs": "macs(F)",
     "fmac": "fmac(F, chunk=c)",
@@ -319,9 +319,14 @@ def _call(tree: Tree[Token]) -> Fma:
         near = did_you_mean(name.lower(), _CALLS)
         raise NumcError(f"unknown FMA operator {quoted(name + '(...)')}{near}: want {', '.join(_CALLS.values())}")
     given = _arguments(name, tree.children[1:])  # type: ignore[arg-type]
-    datapath = _datapath(name, given)
+    path, parameters = _path(given["datapath"]) if "datapath" in given else ("fp32", {})
+    result = {key: parameters.pop(key) for key in _RESULT if path == "fused" and key in parameters}
+    datapath = _datapath(name, given, path, parameters)
     if name == "fma":
-        return _fma(given, datapath)
+        return _fma(given, datapath, result)
+    if result:
+        wanted = ", ".join(f"{key}={value}" for key, value in result.items())
+        raise NumcError(f"{name}: datapath 'fused': {wanted}, want fma(a=F, acc=G:rounding, datapath=fused(...))")
     f = _taken(name, given, "a")
     if isinstance(f, GroupConversion):
         raise NumcError(f"{name}({f}): {name} takes a format of single values, want fma(a={f}, acc=fp32)")
@@ -331,14 +336,15 @@ def _call(tree: Tree[Token]) -> Fma:
     return Fma("", f, f, acc, 1, datapath, f if name.startswith("mac") else None)
 
 
-def _datapath(name: str, given: dict[str, Tree[Token] | Token]) -> Datapath:
+def _datapath(name: str, given: dict[str, Tree[Token] | Token], path: str, parameters: dict[str, str]) -> Datapath:
     """The datapath of a call, with its parameters and with chunks."""
-    path, parameters = _path(given["datapath"]) if "datapath" in given else ("fp32", {})
-    chunk = _number(name, "chunk", _text(given["chunk"]), 1, MAX_CHUNK) if "chunk" in given else None
+    chunk, splits = (
+        _number(name, key, _text(given[key]), 1, MAX_CHUNK) if key in given else None for key in ("chunk", "splits")
+    )
     if "total" in given and (text := _text(given["total"])) != "fp32":
         raise NumcError(f"{name}: total={shortened(text)}, a sum of chunks is rounded to acc or kept: want total=fp32")
     numbers = tuple((key, _number(f"datapath {quoted(path)}", key, text)) for key, text in parameters.items())
-    return Datapath(path, numbers, chunk, keeps_total="total" in given)
+    return Datapath(path, numbers, chunk, keeps_total="total" in given, splits=splits)
 
 
 def _path(node: Tree[Token] | Token) -> tuple[str, dict[str, str]]:
@@ -367,10 +373,33 @@ def _number(what: str, key: str, text: str, least: int = -MAX_CHUNK, most: int =
     return int(text)
 
 
-def _fma(given: dict[str, Tree[Token] | Token], datapath: Datapath) -> Fma:
+#: The parameters of ``fused`` that say the rounding and the format of a result, which those of the accumulator are.
+_RESULT = ("round", "out")
+
+
+def _rounded_to(given: dict[str, Tree[Token] | Token], result: dict[str, str]) -> Conversion | GroupConversion:
+    """The accumulator, whose format and rounding the datapath may state as those of its result."""
+    out = read_conversion(result["out"]) if "out" in result else None
+    acc = _taken("fma", given, "acc") if out is None or "acc" in given else out
+    if not result or isinstance(acc, GroupConversion):
+        return acc
+    if isinstance(out, GroupConversion):
+        return out
+    fmt = acc.format if out is None else out.format
+    rounding = result.get("round", acc.rounding if out is None or out.rounding == "rne" else out.rounding)
+    to = read_conversion(f"{fmt.name}:{rounding}")
+    if fmt != acc.format or acc.rounding not in ("rne", rounding):
+        stated = ", ".join(f"{key}={value}" for key, value in result.items())
+        why = "a block is rounded to the accumulator"
+        raise NumcError(f"fma: acc={acc}, but {stated} in datapath 'fused', and {why}: want acc={to}")
+    assert isinstance(to, Conversion)
+    return replace(to, overflow=acc.overflow)
+
+
+def _fma(given: dict[str, Tree[Token] | Token], datapath: Datapath, result: dict[str, str]) -> Fma:
     a = _taken("fma", given, "a")
     b = _taken("fma", given, "b") if "b" in given else a
-    acc = _taken("fma", given, "acc")
+    acc = _rounded_to(given, result)
     if isinstance(acc, GroupConversion):
         raise NumcError(f"fma: acc={acc} has groups, an accumulator is a single value: want acc=fp32")
     product = _taken("fma", given, "product") if "product" in given else None
@@ -384,7 +413,7 @@ def _fma(given: dict[str, Tree[Token] | Token], datapath: Datapath) -> Fma:
 
 def _arguments(name: str, nodes: list[Tree[Token]]) -> dict[str, Tree[Token] | Token]:
     of_fma = ("b", "acc", "products", "product") if name == "fma" else ()
-    keys = ("a", *of_fma, "datapath", "chunk", "total")
+    keys = ("a", *of_fma, "datapath", "chunk", "splits", "total")
     positional = ("a", "b") if name == "fma" else ("a",)
     given: dict[str, Tree[Token] | Token] = {}
     for index, node in enumerate(nodes):

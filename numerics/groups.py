@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from numc.numerics.exact.value import ONE, Value
 from numc.numerics.formats import Format, Noise, Open, check_rounding, noise_of
@@ -24,6 +24,10 @@ if TYPE_CHECKING:  # numpy is imported only where there are arrays: the name of 
     from numc.numerics.numpy_rounding import ToInteger
 
 Noisy = tuple[Value, int]  # a value, and what its rounding draws
+
+#: What a contraction multiplies of an operand with groups: its values; what a sum of groups multiplies, which may be
+#: integers, or elements that scales of all kinds are applied to; or the elements of blocks, with the scales of groups.
+Factors = Literal["values", "sums", "elements"]
 
 
 class GroupFormat(ABC):
@@ -88,6 +92,11 @@ class GroupFormat(ABC):
         """The format of single values that elements are in, if they are in one."""
         return None
 
+    @property
+    def scales(self) -> Format | None:
+        """The format that the scales of groups are in, if blocks of products can take them apart from elements."""
+        return None
+
     @abstractmethod
     def group_bits(self, size: int) -> int:
         """Return the bits in which a group of `size` values is stored."""
@@ -147,6 +156,14 @@ class GroupFormat(ABC):
     def parted(self, group: Sequence[Noisy], to: GroupConversion, shared: Value) -> tuple[list[Value], Value]:
         """The elements of a group, and what they are multiplied by where contractions sum elements."""
         return self.operands(group, to, shared), ONE
+
+    def scaled(self, group: Sequence[Noisy], to: GroupConversion, shared: Value) -> tuple[list[Value], Value]:
+        """The elements of a group and their scale, in its format; that is NaN if not all values are finite."""
+        raise NotImplementedError(f"{self.name}: blocks of products do not take its elements")
+
+    def tensor_scale(self, shared: Value) -> Value:
+        """The factor of all elements times their scales: the scale of the tensor, or 1."""
+        return ONE
 
     # The same on arrays, in binary64.
 

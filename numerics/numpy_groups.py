@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from numc.numerics.binary32 import INFINITY
 from numc.numerics.float_arrays import F32Array, F64Array
-from numc.numerics.groups import GroupConversion, GroupFormat
+from numc.numerics.groups import Factors, GroupConversion, GroupFormat
 from numc.numerics.numpy_rounding import ToInteger, largest_magnitudes
 from numc.support.errors import NumcError, shortened
 
@@ -122,7 +122,7 @@ class Operand:
 
     units, largest: for each group (rows, groups), a power of two that its values are multiples of, and its largest
     magnitude before. Both are NaN, or the latter an infinity, for a group of NaN. There are none of integers. Where
-    values are elements that are summed, units are what they are multiplied by.
+    values are elements that are summed, units are what they are multiplied by, or the scales of groups alone.
     """
 
     values: F32Array
@@ -131,17 +131,18 @@ class Operand:
 
 
 def convert_operand(
-    rows: F32Array, to: GroupConversion, largest: np.float32 | F32Array, *, sums: bool = True
+    rows: F32Array, to: GroupConversion, largest: np.float32 | F32Array, *, factors: Factors = "sums"
 ) -> Operand:
     """Convert the rows of an operand whose tensor, or each of whose channels, has the largest magnitude `largest`.
 
-    sums: for a sum of groups, which may be of integers; otherwise to values.
+    factors: what the contraction multiplies.
     """
     fmt, none = to.format, np.empty((len(rows), 0), np.float32)
     if to.channel:
         plain = GroupConversion(fmt, to.rounding)
         every = np.asarray(largest, np.float32)
-        each = [convert_operand(row[None], plain, m, sums=sums).values for row, m in zip(rows, every, strict=True)]
+        own = zip(rows, every, strict=True)
+        each = [convert_operand(row[None], plain, m, factors=factors).values for row, m in own]
         return Operand(np.concatenate(each) if each else rows, none, none)
     where = layout(rows.shape, fmt, None)
     tensor = fmt.shared_by(float(largest))
@@ -154,9 +155,11 @@ def convert_operand(
         made, unit = np.empty_like(groups), np.empty(len(groups), np.float32)
         for block in blocks(groups):
             elements, scales = quantize(groups[block], to, tensor)
-            alone = sums and (fmt.sums_integers or fmt.sums_elements)
+            alone = factors == "elements" or (factors == "sums" and (fmt.sums_integers or fmt.sums_elements))
             made[block] = elements if alone else to_values(elements, scales, tensor, fmt)
-            if fmt.sums_elements:
+            if factors == "elements":
+                unit[block] = scales[:, 0]
+            elif fmt.sums_elements:
                 unit[block] = fmt.factors(scales, tensor)[:, 0]
             else:
                 unit[block] = np.maximum(scales[:, 0] * 2.0**fmt.unit_exponent, _LEAST)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from types import MappingProxyType
 
 from numc.numerics.datapaths import DATAPATHS, MAX_CHUNK, Blocks, Datapath, Order, Own
-from numc.numerics.formats import FORMATS, Conversion, Open
-from numc.numerics.groups import GroupConversion, GroupFormat
+from numc.numerics.formats import FORMATS, Conversion, Format, Open, Record
+from numc.numerics.groups import Factors, GroupConversion, GroupFormat
 from numc.numerics.kinds import KINDS
 from numc.support.errors import NumcError
 
@@ -59,7 +60,8 @@ class Fma:
             return
         self._check_one_group(what)
         if admits.groups:
-            raise NumcError(f"{what}: datapath '{path.name}' multiplies block floating point, want a=bfp(g,e,m)")
+            wanted = "integers, want a=intN" if path.name == "int" else "block floating point, want a=bfp(g,e,m)"
+            raise NumcError(f"{what}: datapath '{path.name}' multiplies {wanted}")
         allowed = allowed_products(*self.parts)
         if self.products not in allowed:
             parts = f"{self.parts[0]} x {self.parts[1]} parts"
@@ -72,29 +74,37 @@ class Fma:
             raise NumcError(f"{what}: product={self.product}, a product is rounded to a format of one part")
         if isinstance(path.within, Blocks):
             self._check_blocks(what)
-        if path.chunk is not None:
-            self._check_chunk(what, path.chunk)
+        for runs, size in (("chunk", path.chunk), ("splits", path.splits)):
+            if size is not None:
+                self._check_runs(what, runs, size)
+        if path.chunk is not None and path.splits is not None:
+            raise NumcError(
+                f"{what}: chunk={path.chunk} and splits={path.splits} both divide a reduction, keep one of them"
+            )
         if admits.whole and self.acc.noise is not None:
             raise NumcError(f"{what}: acc={self.acc}, a sum in a register is rounded once: want acc=fp32 or acc=eXmY")
-        if path.keeps_total and (path.chunk is None or self.acc.format == FP32.format):
-            reason = "there are no chunks" if path.chunk is None else "an fp32 accumulator is kept anyway"
+        if path.keeps_total and (not path.in_runs or self.acc.format == FP32.format):
+            reason = "an fp32 accumulator is kept anyway" if path.in_runs else "there are no chunks"
             raise NumcError(f"{what}: total=fp32, but {reason}: leave total out")
 
-    def _check_chunk(self, what: str, chunk: int) -> None:
-        if not 1 <= chunk <= MAX_CHUNK:
-            raise NumcError(f"{what}: chunk={chunk}, want a whole number from 1 to {MAX_CHUNK}")
+    def _check_runs(self, what: str, runs: str, size: int) -> None:
+        """Runs of steps that are summed apart: chunks of a size, or so many splits."""
+        if not 1 <= size <= MAX_CHUNK:
+            raise NumcError(f"{what}: {runs}={size}, want a whole number from 1 to {MAX_CHUNK}")
         within = self.datapath.within
         if isinstance(within, Own) or self.datapath.admits.whole:
             raise NumcError(
-                f"{what}: chunk={chunk} with datapath '{self.datapath.name}', which has an order of its own: "
-                "leave chunk out"
+                f"{what}: {runs}={size} with datapath '{self.datapath.name}', which has an order of its own: "
+                f"leave {runs} out"
             )
-        if isinstance(within, Blocks) and chunk % within.length:
-            raise NumcError(f"{what}: chunk={chunk}, want a multiple of l={within.length}: chunks hold whole blocks")
+        if runs == "chunk" and isinstance(within, Blocks) and size % within.length:
+            raise NumcError(f"{what}: chunk={size}, want a multiple of l={within.length}: chunks hold whole blocks")
 
     def _check_blocks(self, what: str) -> None:
         """Blocks add exact products of numbers whose formats are known."""
         named = f"datapath '{self.datapath.name}'"
+        if dict(self.datapath.parameters).get("run"):
+            raise NumcError(f"{what}: {named}: a run shares scales, and a and b are not both of groups: leave run out")
         if max(*self.parts, self.acc.format.parts) > 1:
             raise NumcError(f"{what}: {named} takes formats of one part, not bf16x2 or bf16x3")
         if self.open_operands:
@@ -125,12 +135,14 @@ class Fma:
             raise NumcError(
                 f"{what}: groups of {a.format.group} and {b.format.group} values, give a and b groups of one size"
             )
-        if self.acc.format != FP32.format or self.acc.noise is not None:
-            raise NumcError(f"{what}: the dot products of groups are summed in fp32, want acc=fp32")
         path = self.datapath
         if path.name not in a.format.datapaths:
             allowed = ("only " if len(a.format.datapaths) == 1 else "") + " or ".join(a.format.datapaths)
             raise NumcError(f"{what}: datapath '{path.name}', '{a.format.name}' takes {allowed}")
+        if isinstance(path.within, Blocks):
+            self._check_scaled_blocks(what, a, b)
+        elif self.acc.format != FP32.format or self.acc.noise is not None:
+            raise NumcError(f"{what}: the dot products of groups are summed in fp32, want acc=fp32")
         if path.name == "fmac2" and self.open_operands:
             raise NumcError(
                 f"{what}: datapath 'fmac2' multiplies chunks of fixed widths: leave datapath out, the bits are the same"
@@ -139,16 +151,57 @@ class Fma:
             raise NumcError(f"{what}: product={self.product}, products of groups are not rounded: leave product out")
         if self.products != math.prod(self.parts):
             raise NumcError(f"{what}: products={self.products}, formats with groups have all: leave products out")
-        if path.chunk is not None:
-            raise NumcError(f"{what}: chunk={path.chunk}, formats with groups are summed by groups: leave chunk out")
+        for runs, size in (("chunk", path.chunk), ("splits", path.splits)):
+            if size is not None:
+                raise NumcError(f"{what}: {runs}={size}, formats with groups are summed by groups: leave {runs} out")
         if a.format.group is not None and a.format.group > MAX_GROUP:
             raise NumcError(f"{what}: groups of {a.format.group} values, an operator takes up to {MAX_GROUP}")
+        if isinstance(path.within, Blocks):
+            return
         units = a.format.most_units * b.format.most_units
         if a.format.group is not None and a.format.sums_exactly and a.format.group * units >= 1 << _EXACT_BITS:
             raise NumcError(
                 f"{what}: the dot product of a group takes more than {_EXACT_BITS} bits, "
                 "use shorter groups or fewer magnitude bits"
             )
+
+    def _check_scaled_blocks(self, what: str, a: GroupConversion, b: GroupConversion) -> None:
+        """Blocks of elements and their scales: sizes that fit together, and sums that binary64 holds."""
+        path, group = self.datapath, a.format.group or 1
+        length, run, named = path["l"], path["run"], f"datapath '{self.datapath.name}'"
+        for name, to in (("a", a), ("b", b)):
+            if not isinstance(to.format.single, Record) or to.format.scales is None:
+                wanted = "floating-point elements, such as mxfp8 or nvfp4"
+                raise NumcError(f"{what}: {name}={to}, {named} takes groups of {wanted}")
+        if self.acc.format.parts > 1:
+            raise NumcError(f"{what}: acc={self.acc}, {named} takes formats of one part")
+        if self.shares_tensor and (self.acc.format != FP32.format or self.acc.noise is not None):
+            raise NumcError(f"{what}: acc={self.acc}, the scales of tensors multiply a sum in fp32: want acc=fp32")
+        if a.noise is not None and self.acc.noise is not None:
+            both = f"a={a} and acc={self.acc}"
+            raise NumcError(f"{what}: {both} would draw the same bits: use a stochastic rounding for one of them")
+        if length % group and group % length:
+            raise NumcError(f"{what}: l={length} with groups of {group}, want a multiple of {group} or a part of it")
+        if run and (length % run or group % run):
+            raise NumcError(f"{what}: run={run}, want a part of l={length} and of groups of {group}")
+        if max(self._bits_of_blocks(a, b)) > _EXACT_BITS:
+            raise NumcError(
+                f"{what}: the sum of a block takes more than {_EXACT_BITS} bits: use a smaller l or fewer bits"
+            )
+
+    def _bits_of_blocks(self, a: GroupConversion, b: GroupConversion) -> tuple[int, int]:
+        """The bits that a term takes, and those of the sum of all terms of a block and an accumulator."""
+        path, formats, scales = self.datapath, self.factors, (a.format.scales, b.format.scales)
+        size, bits = Fraction(1), 0
+        for to, scale in zip(formats, scales, strict=True):
+            assert scale is not None
+            each = to.format
+            size *= (each.max_finite if path["run"] else _most(each)) * _most(scale)
+            bits += int(each.max_finite / each.min_subnormal).bit_length() if path["run"] else each.precision
+            bits += scale.precision
+        run = path["run"] or 1
+        total = path["l"] * size * 2 ** path["bits"] + 2 ** (path["bits"] + 1)
+        return bits + (run - 1).bit_length(), math.ceil(total).bit_length()
 
     @property
     def groups(self) -> tuple[GroupConversion, GroupConversion] | None:
@@ -167,6 +220,21 @@ class Fma:
         """The conversions of A and B, value by value; those of a format with groups have been rounded, to binary32."""
         a, b = (FP32 if isinstance(to, GroupConversion) else to for to in (self.a, self.b))
         return a, b
+
+    @property
+    def factors(self) -> tuple[Conversion, Conversion]:
+        """The conversions of what is multiplied: those of `singles`, or of elements whose scales are taken apart."""
+        if self.multiplies != "elements":
+            return self.singles
+        a, b = (Conversion(to.format.single) for to in self.grouped if to is not None and to.format.single is not None)
+        return a, b
+
+    @property
+    def multiplies(self) -> Factors:
+        """The factors of its products, where operands have groups."""
+        if self.groups is None:
+            return "values"
+        return "elements" if isinstance(self.datapath.within, Blocks) else "sums"
 
     @property
     def open_operands(self) -> dict[str, Open]:
@@ -284,6 +352,7 @@ class Fma:
         how = self.datapath
         path = "" if how.name == "fp32" else f",datapath={how}"
         path += "" if how.chunk is None else f",chunk={how.chunk}"
+        path += "" if how.splits is None else f",splits={how.splits}"
         path += ",total=fp32" if how.keeps_total else ""
         if self.product is not None and self.a == self.b == self.product and self.acc in (self.product, FP32):
             return f"{'mac' if self.acc == self.product else 'macs'}({self.product}{path})"
@@ -291,6 +360,11 @@ class Fma:
         b = "" if self.b == self.a else f",b={self.b}"
         full = self.products == self.parts[0] * self.parts[1]
         return f"fma(a={self.a}{b},acc={self.acc}{'' if full else f',products={self.products}'}{path})"
+
+
+def _most(fmt: Format) -> Fraction:
+    """The largest significand of a format, from 1 to 2."""
+    return 2 - Fraction(2) ** (1 - fmt.precision)
 
 
 def parts_of(to: Conversion | GroupConversion, datapath: str) -> int:

@@ -8,12 +8,15 @@ Sources: Xie et al., MMA-Sim (arXiv 2511.10909), and Khattak and Mikaitis, Accur
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from types import MappingProxyType
 
 from numc.numerics.datapaths import Datapath
 from numc.numerics.formats import FORMATS, Conversion, exmy
+from numc.numerics.groups import GroupConversion, GroupFormat
+from numc.numerics.kinds import GROUP_FORMATS, Int
+from numc.numerics.kinds.mx import OCP
 from numc.numerics.operators import FMAS, FP32, Fma
 
 _FP8 = ("e4m3", "e5m2")
@@ -64,6 +67,23 @@ NVIDIA: Mapping[str, Nvidia] = MappingProxyType({
     "blackwell": Nvidia(operands=_16, narrow=_F8F6F4, width=32, bits=25, zero=-133, zero_into_fp16=-21),
 })  # fmt: skip
 
+#: Blackwell's formats of blocks with a scale of their own, by the names that numc gives them.
+_SCALED = ("mxfp8", "mxfp8_e5m2", "mxfp6", "mxfp6_e3m2", "mxfp4")
+_OF_32 = Datapath("fused", (("l", 32), ("bits", 25), ("least", -133)))
+_OF_64 = Datapath("fused", (("l", 64), ("bits", 35), ("least", -139), ("run", 16)))
+#: The instructions for numbers of four bits alone, which add runs of 16 products: the operands of each.
+_FP4: Mapping[str, GroupFormat] = MappingProxyType({
+    "mxfp4": GROUP_FORMATS["mxfp4"],
+    "mxfp4_block16": replace(OCP["mxfp4"], group=16, element="e2m1fn"),
+    "nvfp4": GROUP_FORMATS["nvfp4"],
+})  # fmt: skip
+
+#: Integers that units add in 32 bits, which wrap around.
+_INTEGERS: Mapping[str, tuple[str, ...]] = MappingProxyType({
+    **dict.fromkeys(("turing", "ampere", "ada"), ("int8", "int4")),
+    **dict.fromkeys(("hopper", "blackwell", "cdna1", "cdna2", "cdna3"), ("int8",)),
+})  # fmt: skip
+
 _STAGED = {"bits": 24, "sum": 31}
 #: AMD's: the datapath of the formats of a generation.
 AMD: Mapping[str, Mapping[tuple[str, ...], Datapath]] = MappingProxyType({
@@ -98,6 +118,23 @@ def _nvidia(name: str, each: Nvidia) -> Iterator[Fma]:
             yield _unit(f"{name}_{_pair(a, b)}{suffix}", a, b, acc, path)
 
 
+def _scaled(name: str) -> Iterator[Fma]:
+    acc = Conversion(FORMATS["fp32"], "rtz")
+    for a, b in product(_SCALED, repeat=2):
+        to_a, to_b = (GroupConversion(GROUP_FORMATS[each], "rne") for each in (a, b))
+        text = "mxfp4_f8f6f4" if a == b == "mxfp4" else _pair(a, b)
+        yield Fma(name=f"{name}_{text}", a=to_a, b=to_b, acc=acc, products=1, datapath=_OF_32)
+    for text, fmt in _FP4.items():
+        to = GroupConversion(fmt, "rne")
+        yield Fma(name=f"{name}_{text}", a=to, b=to, acc=acc, products=1, datapath=_OF_64)
+
+
+def _integers(name: str, operands: tuple[str, ...]) -> Iterator[Fma]:
+    for each in operands:
+        to = GroupConversion(Int(int(each.removeprefix("int"))), "rne")
+        yield Fma(name=f"{name}_{each}", a=to, b=to, acc=FP32, products=1, datapath=Datapath("int"))
+
+
 def _amd(name: str, datapaths: Mapping[tuple[str, ...], Datapath]) -> Iterator[Fma]:
     for operands, path in datapaths.items():
         pairs = product(operands, repeat=2) if operands[0] == "fp8" else zip(operands, operands, strict=True)
@@ -111,7 +148,12 @@ def _pair(a: str, b: str) -> str:
 
 UNITS: Mapping[str, Fma] = MappingProxyType({
     fma.name: fma
-    for made in (*(_nvidia(*each) for each in NVIDIA.items()), *(_amd(*each) for each in AMD.items()))
+    for made in (
+        *(_nvidia(*each) for each in NVIDIA.items()),
+        _scaled("blackwell"),
+        *(_amd(*each) for each in AMD.items()),
+        *(_integers(*each) for each in _INTEGERS.items()),
+    )
     for fma in made
 })  # fmt: skip
 

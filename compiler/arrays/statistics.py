@@ -206,7 +206,7 @@ def _instructions(operator: str, fmas: int) -> dict[str, int]:
     found: dict[str, int] = {}
     products = fmas * fma.products
     found[f"{_part(fma.a)} x {_part(fma.b)} multiplications"] = products
-    if fma.group is None:
+    if fma.group is None or isinstance(fma.datapath.within, Blocks):
         found[f"{fma.datapath.admits.sums} additions"] = products
         if str(fma.acc) != "fp32" and not isinstance(fma.datapath.within, Blocks):  # which are rounded as a whole
             found[f"roundings to {fma.acc}"] = fmas

@@ -63,7 +63,7 @@ def _weights(imported: Imported, module: ir.Operation, options: Options) -> Weig
                 value = round_array(value, packing.conversion)
             packed[position] = f"{name} (packed)", pool.submit(packing, value)
             if not packing.is_open and not packing.layout.code:
-                stored[position] = packing.format, packing.shape, packing.layout, packing.sums
+                stored[position] = packing.format, packing.shape, packing.layout, packing.factors == "sums"
     weights |= {position: (name, array.result()) for position, (name, array) in packed.items()}
     empty = empty_weights_of(module)
     for position in empty:

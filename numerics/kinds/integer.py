@@ -38,6 +38,7 @@ class Int(GroupFormat):
     range.
     """
 
+    datapaths: ClassVar[tuple[str, ...]] = ("fp32", "int")
     shares_tensor: ClassVar[bool] = True
     sums_integers: ClassVar[bool] = True
 

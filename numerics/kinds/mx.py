@@ -52,6 +52,7 @@ class Mx(GroupFormat):
     other blocks and rules. Raises NumcError for blocks of no values and for other rules.
     """
 
+    datapaths: ClassVar[tuple[str, ...]] = ("fp32", "fused")
     sums_exactly: ClassVar[bool] = False
 
     exponent_bits: int
@@ -119,6 +120,11 @@ class Mx(GroupFormat):
         both = (exmy(self.exponent_bits, self.significand_bits, finite=finite) for finite in (False, True))
         return next((fmt for fmt in both if fmt.max_finite == self.largest), None)
 
+    @property
+    def scales(self) -> Format:
+        """Powers of two."""
+        return E8M0
+
     def has_codes(self, rounding: str) -> bool:
         """Any rounding leaves elements as they are, and the largest one of a block keeps its exponent.
 
@@ -132,9 +138,24 @@ class Mx(GroupFormat):
 
     def convert(self, group: Sequence[Noisy], to: GroupConversion, shared: Value) -> list[Value]:
         """The values of one block: section 6.3 of the specification."""
-        values = [value for value, _ in group]
+        scale = self._scale([value for value, _ in group])
+        if scale is None:
+            return [math.nan] * len(group)
+        return [self._element(value, to, scale, noise) for value, noise in group]
+
+    def scaled(self, group: Sequence[Noisy], to: GroupConversion, shared: Value) -> tuple[list[Value], Value]:
+        """Elements and a power of two."""
+        scale = self._scale([value for value, _ in group])
+        if scale is None:
+            return [0] * len(group), math.nan
+        values = (self._element(value, to, scale, noise) for value, noise in group)
+        elements: list[Value] = [signed(times_power(magnitude(x), -scale), is_negative(x)) for x in values]
+        return elements, times_power(1, scale + POINT)
+
+    def _scale(self, values: Sequence[Value]) -> int | None:
+        """The exponent of the scale of a group; None if not all values are finite."""
         if not is_finite(values):
-            return [math.nan] * len(values)
+            return None
         own = exponent(values)
         scale = (self.emax if own is None else own) - self.emax  # zeros: any scale will do
         most = max(map(magnitude, values))
@@ -142,8 +163,7 @@ class Mx(GroupFormat):
             scale += 1
         if self.rule == "ceil" and most > self.largest * Fraction(2) ** (scale + POINT):
             scale += 1
-        scale = max(scale, -SCALE_BIAS)
-        return [self._element(value, to, scale, noise) for value, noise in group]
+        return max(scale, -SCALE_BIAS)
 
     def _element(self, value: Value, to: GroupConversion, scale: int, noise: int) -> Value:
         own = max(magnitude(value).bit_length() - 1 - POINT - scale, self.emin)

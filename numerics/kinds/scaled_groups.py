@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
-from numc.numerics.exact.value import POINT, Value
+from numc.numerics.exact.value import ONE, POINT, Value
 from numc.numerics.formats import FORMATS, Conversion, Fixed, Format, Posit, exmy, floor_log2
 from numc.numerics.formats.format import power
 from numc.numerics.formats.rounding import round_real, rounder
@@ -45,6 +45,7 @@ class ScaledGroups(GroupFormat):
     Raises NumcError for formats that are no elements or scales, and for combinations that mean nothing.
     """
 
+    datapaths: ClassVar[tuple[str, ...]] = ("fp32", "fused")
     finite_only: ClassVar[bool] = True
     sums_exactly: ClassVar[bool] = False
     sums_elements: ClassVar[bool] = True
@@ -107,6 +108,11 @@ class ScaledGroups(GroupFormat):
         """The format of elements."""
         return self.element
 
+    @property
+    def scales(self) -> Format:
+        """The format of the scales of groups."""
+        return self.scale
+
     def group_bits(self, size: int) -> int:
         """The scale, then the elements."""
         return self.scale.bits + size * self.element.bits
@@ -133,23 +139,33 @@ class ScaledGroups(GroupFormat):
 
     def parted(self, group: Sequence[Noisy], to: GroupConversion, shared: Value) -> tuple[list[Value], Value]:
         """The elements of one group, and what they are multiplied by; that is NaN if not all values are finite."""
+        elements, scale = self.scaled(group, to, shared)
+        return elements, scale if type(scale) is float else self._factor(int(scale), shared)
+
+    def scaled(self, group: Sequence[Noisy], to: GroupConversion, shared: Value) -> tuple[list[Value], Value]:
+        """Elements, and the scale of the group without that of the tensor."""
         if not is_finite([value for value, _ in group]):
             return [0] * len(group), math.nan
-        factor = self._factor(max(magnitude(value) for value, _ in group), shared)
-        rounded = rounder(saturating(self.element, to.rounding), POINT)
-        return [rounded(_divided(value, factor), noise) for value, noise in group], factor
+        scale = self._scale_of(max(magnitude(value) for value, _ in group), shared)
+        factor, rounded = self._factor(scale, shared), rounder(saturating(self.element, to.rounding), POINT)
+        return [rounded(_divided(value, factor), noise) for value, noise in group], scale
 
-    def _factor(self, largest: int, shared: Value) -> int:
-        """The scale of a group of this largest magnitude, times that of its tensor, in quanta.
+    def tensor_scale(self, shared: Value) -> Value:
+        """That of the tensor."""
+        return shared if self.tensor else ONE
 
-        Quotients and product are binary32 numbers, the largest one at most. A scale is zero for a group of zeros only.
-        """
+    def _factor(self, scale: int, shared: Value) -> int:
+        """The scale of a group times that of its tensor, in quanta: binary32 numbers, the largest one at most."""
+        return _quanta(round_real(_real(scale) * _real(self.tensor_scale(shared)), _SATURATING))
+
+    def _scale_of(self, largest: int, shared: Value) -> int:
+        """The scale of a group of this largest magnitude, in quanta. It is zero for a group of zeros only."""
         if not largest:
             scale = 0.0 if self.scale.has_zero else float(self.scale.min_subnormal)
         else:
             scale = round_real(self._target(_real(largest), _real(shared)), saturating(self.scale, "rne"))
             scale = scale or float(self.scale.min_subnormal)
-        return _quanta(round_real(Fraction(scale) * (_real(shared) if self.tensor else 1), _SATURATING))
+        return _quanta(scale)
 
     def _target(self, amax: Fraction, tensor: Fraction) -> float:
         """The number that the scale is rounded from."""

@@ -55,8 +55,8 @@ def contraction(op: Fma) -> Contraction:
     if isinstance(path.within, Own):
         return _INSTRUCTIONS[path.name]
     run = _blocks(op, path.within) if isinstance(path.within, Blocks) else _steps(op)
-    if path.chunk is not None:
-        return _chunked(op, run, path.chunk, rounder(op.total, POINT))
+    if path.in_runs:
+        return _in_runs(op, run, rounder(op.total, POINT))
     if op.steps_draw:
         return lambda a, b, c, draws: run(a, b, c, list(draws.of(op, len(a))))
     return lambda a, b, c, draws: run(a, b, c, [(0, 0)] * len(a))
@@ -88,14 +88,14 @@ def _blocks(op: Fma, order: Blocks) -> Run:
     return run
 
 
-def _chunked(op: Fma, run: Run, chunk: int, to_total: Rounder) -> Contraction:
-    """Sums of `chunk` steps from +0 are added up in binary32; the total is rounded at its end."""
+def _in_runs(op: Fma, run: Run, to_total: Rounder) -> Contraction:
+    """Sums of some steps from +0 are added up in binary32; the total is rounded at its end."""
 
     def contract(a: Sequence[Parts], b: Sequence[Parts], c: Value, draws: Draws) -> Value:
         noise = list(draws.of(op, len(a)))
-        total = c
-        for begin in range(0, len(a), chunk):
-            end = min(begin + chunk, len(a))
+        total, length = c, op.datapath.run_length(len(a))
+        for begin in range(0, len(a), length):
+            end = min(begin + length, len(a))
             total = _f32_add(total, run(a[begin:end], b[begin:end], 0, noise[begin:end]))
         return to_total(total, noise[-1][1])
 

@@ -13,7 +13,7 @@ from numc.numerics.exact.value import ONE, POINT, PRODUCT_POINT, Value, exact_fm
 from numc.numerics.formats.rounding import rounder
 from numc.numerics.groups import GroupConversion, Noisy
 from numc.numerics.operators import FP32, Fma
-from numc.numerics.reference.groups import convert_row, largest_magnitude, parted_row
+from numc.numerics.reference.groups import convert_row, largest_magnitude, parted_row, scaled_row
 from numc.numerics.reference.random import PRODUCT, accumulator_draws
 
 _TO_F32, _VALUE_TO_F32 = rounder(FP32, PRODUCT_POINT), rounder(FP32, POINT)
@@ -62,11 +62,18 @@ class Vector:
     @cached_property
     def parted(self) -> Sequence[tuple[Sequence[Value], Value]]:
         """The elements of groups, and what they are multiplied by, where a sum of groups multiplies these."""
-        if self.quantized:
-            size = self.to.format.group or max(len(self.values), 1)
-            starts = range(0, len(self.values), size)
-            return [(self.values[k : k + size], scale) for k, scale in zip(starts, self.scales, strict=True)]
-        return parted_row(self._noisy, self.to, self.largest)
+        return self._as_given if self.quantized else parted_row(self._noisy, self.to, self.largest)
+
+    @cached_property
+    def scaled(self) -> Sequence[tuple[Sequence[Value], Value]]:
+        """The elements of groups, and their scales, where blocks of products take these apart."""
+        return self._as_given if self.quantized else scaled_row(self._noisy, self.to, self.largest)
+
+    @property
+    def _as_given(self) -> Sequence[tuple[Sequence[Value], Value]]:
+        size = self.to.format.group or max(len(self.values), 1)
+        starts = range(0, len(self.values), size)
+        return [(self.values[k : k + size], scale) for k, scale in zip(starts, self.scales, strict=True)]
 
     @cached_property
     def parts(self) -> list[tuple[Value, ...]]:
@@ -101,7 +108,7 @@ def group_dot(op: Fma, a: Vector, b: Vector, c: Value) -> Value:
     """One element of a contraction, from the binary32 number `c`."""
     assert op.group is not None
     if op.group.sums_integers:
-        return _int_dot(a, b, c) if a.converted else c
+        return _int_dot(op, a, b, c) if a.converted else c
     if op.group.sums_elements:
         return _scaled_dot(a, b, c)
     x, y = a.converted, b.converted
@@ -156,7 +163,18 @@ def _scaled_dot(a: Vector, b: Vector, c: Value) -> Value:
     return c
 
 
-def _int_dot(a: Vector, b: Vector, c: Value) -> Value:
-    exact = sum(int(x) * int(y) for x, y in zip(a.converted, b.converted, strict=True))
+def _int_dot(op: Fma, a: Vector, b: Vector, c: Value) -> Value:
+    products = [int(x) * int(y) for x, y in zip(a.converted, b.converted, strict=True)]
+    total = _int_sum(op, products) if op.datapath.name == "int" else sum(products)
     factor = _TO_F32(exact_fma(a.scale, b.scale, -0.0))
-    return _TO_F32(exact_fma(_TO_F32(exact << PRODUCT_POINT), factor, c))
+    return _TO_F32(exact_fma(_TO_F32(total << PRODUCT_POINT), factor, c))
+
+
+def _int_sum(op: Fma, products: Sequence[int]) -> int:
+    """The sum of integers in an accumulator of so many bits, in two's complement."""
+    bound, length, total = 1 << op.datapath["bits"] - 1, op.datapath["l"], 0
+    for k in range(0, len(products), length):
+        total += sum(products[k : k + length])
+        if op.datapath["saturate"]:
+            total = max(-bound, min(total, bound - 1))
+    return (total + bound) % (2 * bound) - bound

@@ -59,6 +59,12 @@ def parted_row(row: Sequence[Noisy], to: GroupConversion, largest: Value) -> lis
     return [to.format.parted(group, to, shared) for group in _groups(row, to)]
 
 
+def scaled_row(row: Sequence[Noisy], to: GroupConversion, largest: Value) -> list[tuple[list[Value], Value]]:
+    """The groups of one row: elements, and their scales."""
+    shared = to.format.shared(largest)
+    return [to.format.scaled(group, to, shared) for group in _groups(row, to)]
+
+
 def _converted(rows: Sequence[Sequence[Noisy]], to: GroupConversion) -> list[list[Value]]:
     """All rows of a tensor."""
     fmt = to.format

@@ -25,6 +25,7 @@ from numc.numerics.operators import Fma
 from numc.numerics.reference.datapaths import Draws, Parts, contraction
 from numc.numerics.reference.group_operators import NOWHERE, PARTS, Source, Vector, group_dot, largest_of
 from numc.numerics.reference.random import conversion_draws, stream
+from numc.numerics.reference.scaled_blocks import scaled_dot
 from numc.support.environment import in_default_environment
 
 # The operations of a multiply-add, in the order of their numbers: what each of them draws from.
@@ -91,7 +92,7 @@ def dot(
 def _contracted(op: Fma, a: Vector | Sequence[Parts], b: Vector | Sequence[Parts], c: Value, draws: Draws) -> Value:
     """One element from converted operands, which are vectors where they have groups, and the converted start."""
     if isinstance(a, Vector) and isinstance(b, Vector):
-        return group_dot(op, a, b, c)
+        return scaled_dot(op, a, b, c, draws) if op.multiplies == "elements" else group_dot(op, a, b, c)
     x, y = (each.parts if isinstance(each, Vector) else each for each in (a, b))
     return contraction(op)(x, y, c, draws)
 

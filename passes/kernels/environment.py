@@ -13,6 +13,8 @@ func.func private @numc_ftz_begin() -> i32
 func.func private @numc_ftz_end(i32)
 func.func private @numc_toward_zero_begin() -> i32
 func.func private @numc_toward_zero_end(i32)
+func.func private @numc_plain_begin() -> i32
+func.func private @numc_plain_end(i32)
 func.func private @numc_exceptions_begin() -> i32
 func.func private @numc_exceptions_end(i32) -> i32
 """
@@ -32,6 +34,17 @@ def toward_zero(f: Function) -> Iterator[None]:
     (mode,) = f.call("numc_toward_zero_begin", results="i32")
     yield
     f.call("numc_toward_zero_end", mode)
+
+
+@contextmanager
+def plain(f: Function) -> Iterator[None]:
+    """Code within that of the above that runs as if it were not.
+
+    It has to get its operands from memory, and to leave its results there: a compiler may move what does neither.
+    """
+    (mode,) = f.call("numc_plain_begin", results="i32")
+    yield
+    f.call("numc_plain_end", mode)
 
 
 def watch_exceptions(f: Function) -> Value:

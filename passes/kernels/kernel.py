@@ -7,7 +7,7 @@ from hashlib import sha256
 
 from numc.numerics.operators import FP32
 from numc.passes.kernels.datapaths import counting, group_sums, stochastic
-from numc.passes.kernels.datapaths.chunked import Chunks
+from numc.passes.kernels.datapaths.chunked import is_carried
 from numc.passes.kernels.datapaths.datapath import Datapath, Guard
 from numc.passes.kernels.datapaths.groups import Groups
 from numc.passes.kernels.datapaths.matrix import product_of
@@ -54,6 +54,14 @@ class Kernel(Setting):
         return group_sums.groups_of(self) if self.fma.groups else None
 
     @property
+    def scales_results(self) -> bool:
+        """Whether the end of a reduction applies the scales of whole operands, or of their channels."""
+        groups = self.groups
+        return groups is not None and (
+            groups.is_integer or (self.fma.multiplies == "elements" and self.fma.shares_tensor)
+        )
+
+    @property
     def dot(self) -> int:
         """How many steps of k a word of the packed operands holds, which one instruction multiplies and adds; or 0."""
         return self.datapath.dot(self)
@@ -64,12 +72,6 @@ class Kernel(Setting):
         return self.isa.matrix if product_of(self) is not None else None
 
     @property
-    def chunks(self) -> Chunks | None:
-        """How the accumulators are summed in chunks, if they are."""
-        chunk = self.fma.datapath.chunk
-        return None if chunk is None else Chunks(chunk, self.tile.k_block)
-
-    @property
     def segment(self) -> int | None:
         """How many steps of k are summed apart, if not all of a block."""
         return self.datapath.segment(self)
@@ -77,6 +79,8 @@ class Kernel(Setting):
     @property
     def carries_segments(self) -> bool:
         """Whether a segment can go on from one block of k to the next."""
+        if self.fma.datapath.in_runs:
+            return is_carried(self)
         return self.segment is not None and self.tile.k_block % self.segment != 0
 
     @property

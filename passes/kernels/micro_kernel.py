@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.choice import PANELS, choice_text, micro_name
+from numc.passes.kernels.datapaths.chunked import run_length
 from numc.passes.kernels.datapaths.counting import merge_text
 from numc.passes.kernels.datapaths.datapath import Micro, Segment, product_numbers
 from numc.passes.kernels.datapaths.reads import row_starts, vector_starts
@@ -63,10 +64,12 @@ def _micro_kernel(kernel: Kernel, rows: int, vectors: int, *, fast: bool) -> str
 
 def _blocks(kernel: Kernel, m: Micro) -> None:
     """The segments of the block, one after the other."""
-    f, size = m.f, kernel.segment
-    if size is None:
+    f, segment = m.f, kernel.segment
+    if segment is None:
         _segment(m, Segment(f.number(0), f.number(0), f["kc"], f["kc"]))
         return
+    splits = kernel.fma.datapath.splits is not None
+    size = run_length(f, kernel.fma, f["depth"]) if splits else f.number(segment)
     carried = kernel.carries_segments
     start = f.i64("subi", 0, f.i64("remui", f["k0"], size)) if carried else f.number(0)
     with f.loop(start, f["kc"], size) as begin:

@@ -75,6 +75,10 @@ def _value(kind: Any, data: Any, where: str) -> Any:
         kind = next(k for k in typing.get_args(kind) if k is not types.NoneType)
     if is_dataclass(kind):
         return of_data(typing.cast("type[Any]", kind), data, where)
+    if typing.get_origin(kind) is typing.Literal:
+        if data not in (allowed := typing.get_args(kind)):
+            raise NumcError(f"{where} = {_text(data)}: want {', '.join(map(repr, allowed))}")
+        return data
     if typing.get_origin(kind) is not tuple:
         if type(data) is not kind:
             raise NumcError(f"{where} = {_text(data)}: want {_NAMES[kind]}")

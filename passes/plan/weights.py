@@ -16,7 +16,7 @@ from torch_mlir import ir
 
 from numc.numerics.formats import Format
 from numc.numerics.grammar import parse_operand_conversion
-from numc.numerics.groups import GroupConversion, GroupFormat
+from numc.numerics.groups import Factors, GroupConversion, GroupFormat
 from numc.numerics.numpy_groups import convert_operand, largest_magnitude, magnitude_chunks
 from numc.passes import facts, linalg
 from numc.passes.buffers.views import VIEWS
@@ -38,8 +38,8 @@ class Packing:
 
     start: the offset of its first element; then sizes and strides along batch, rows or lanes, and k. conversion: what
     its values need first, or nothing. groups: the conversion that follows, if its format has groups; what that depends
-    on is the largest value of the operand, which is at `origin` and along `operand`. sums: the other operand has
-    groups, too. stored: what the values are in then. Conversions are texts, as in a policy. Values of open widths stay
+    on is the largest value of the operand, which is at `origin` and along `operand`. factors: what the contraction
+    multiplies. stored: what the values are in then. Conversions are texts, as in a policy. Values of open widths stay
     as they are: runs convert them.
     """
 
@@ -51,7 +51,7 @@ class Packing:
     layout: Layout
     conversion: str
     groups: str
-    sums: bool
+    factors: Factors
     origin: int
     operand: Directions
     stored: str
@@ -94,8 +94,8 @@ class Packing:
             largest = np.array([largest_magnitude(row, groups.format) for row in rows], np.float32)
         else:
             largest = largest_magnitude(_elements(flat, self.origin, self.operand), groups.format)
-        operand = convert_operand(rows, groups, largest, sums=self.sums)
-        if not self.sums:
+        operand = convert_operand(rows, groups, largest, factors=self.factors)
+        if self.factors == "values":
             return packed(operand.values.reshape(self.shape), self.layout, largest)
         chunks = magnitude_chunks(operand.values, groups, largest, self.layout.parts)  # of bfp
         return packed_groups(operand, chunks, self.shape, self.layout, largest)
@@ -150,7 +150,7 @@ def packing_of(weight: int, found: Found, kernel: Kernel, side: str) -> Packing 
         layout=to,
         conversion=before,
         groups=text,
-        sums=kernel.groups is not None,
+        factors=kernel.fma.multiplies,
         origin=origin,
         operand=of_operand,
         stored=stored,

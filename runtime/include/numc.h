@@ -309,6 +309,9 @@ NUMC_API void numc_ftz_end(uint32_t saved);
 /* Between these two, floating-point results are rounded toward zero on this thread. */
 NUMC_API uint32_t numc_toward_zero_begin(void);
 NUMC_API void numc_toward_zero_end(uint32_t saved);
+/* Between these two, within any of the pairs above, results are those of IEEE-754 to nearest again, with subnormals. */
+NUMC_API uint32_t numc_plain_begin(void);
+NUMC_API void numc_plain_end(uint32_t saved);
 /* The stream of random bits for one more execution of an operation, given its number in the program. */
 NUMC_API int64_t numc_stream(int64_t operation);
 /* The widths that the run chose for an operand, by its number: exponent bits times 2^32 plus significand bits. */

@@ -251,7 +251,7 @@ def _values(view: Operands, side: str, place: tuple[int, int], to: GroupConversi
     if to is None or view.is_packed(side):
         return values
     largest = view.largest(side, to, *place)
-    converted: F32Array = convert_operand(values[None], replace(to, channel=False), largest, sums=False).values[0]
+    converted: F32Array = convert_operand(values[None], replace(to, channel=False), largest, factors="values").values[0]
     return converted
 
 

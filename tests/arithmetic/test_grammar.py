@@ -58,12 +58,13 @@ def fmas(draw: st.DrawFn) -> Fma:
 @st.composite
 def datapaths(draw: st.DrawFn, name: str, acc: Conversion) -> Datapath:
     """One with parameters, and with chunks, which hold whole blocks."""
-    known = DATAPATHS[name].parameters
+    known = {key: each for key, each in DATAPATHS[name].parameters.items() if key != "run"}  # of groups
     parameters = tuple((key, draw(st.integers(each.least, each.most))) for key, each in known.items())
     unit = dict(parameters).get("l", 1)
     chunk = draw(st.none() | st.integers(1, MAX_CHUNK // unit).map(lambda n: n * unit))
     keeps = chunk is not None and acc.format != FP32.format and draw(st.booleans())
-    return Datapath(name, parameters, chunk, keeps)
+    splits = draw(st.none() | st.integers(1, MAX_CHUNK)) if chunk is None else None
+    return Datapath(name, parameters, chunk, keeps, splits)
 
 
 @given(conversions())
@@ -143,6 +144,16 @@ def test_conversion_texts(text: str, canonical: str) -> None:
         # the papers' notation
         ("fmac(1/6/9/d)", "fma(a=e6m9,acc=e6m9)"),
         ("fmac(1/5/10/d,chunk=8)", "fma(a=fp16,acc=fp16,chunk=8)"),
+        ("fmac(e6m9, splits=8, total=fp32)", "fma(a=e6m9,acc=e6m9,splits=8,total=fp32)"),
+        (
+            "fma(a=bf16,acc=fp32,datapath=fused(l=8,bits=9,round=rtz,out=e8m23))",
+            "fma(a=bf16,acc=fp32:rtz,datapath=fused(l=8,bits=9))",
+        ),
+        ("fma(a=bf16,datapath=fused(out=fp16:rtz,l=8,bits=9))", "fma(a=bf16,acc=fp16:rtz,datapath=fused(l=8,bits=9))"),
+        (
+            "fma(a=bf16,acc=fp16,datapath=fused(round=odd,l=8,bits=9))",
+            "fma(a=bf16,acc=fp16:odd,datapath=fused(l=8,bits=9))",
+        ),
         ("macs(1/8/7/n)", "macs(e8m7n)"),
         ("fma(a=1/8/7/d, b=1/6/9/n, acc=1/8/23/d)", "fma(a=bf16,b=e6m9n,acc=fp32)"),
     ],
@@ -189,12 +200,13 @@ def test_mac_rounds_the_product_and_fmac_does_not() -> None:
 
 _FMA = (
     "fma(a=F, b=F, acc=G, products=k, product=F, datapath=fp32|exact|fused(l=...,bits=...)|dot(l=...)|"
-    "pairwise(l=...)|staged(l=...,bits=...,sum=...)|amx_bf16|avx512_bf16|fmac2, "
-    "chunk=c, total=fp32)"
+    "pairwise(l=...)|staged(l=...,bits=...,sum=...)|amx_bf16|avx512_bf16|fmac2|int, "
+    "chunk=c, splits=n, total=fp32)"
 )
 _CALLS = f"{_FMA}, mac(F), macs(F), fmac(F, chunk=c), fmacs(F)"
-_ALLOWED = "want fp32, exact, fused, dot, pairwise, staged, amx_bf16, avx512_bf16, fmac2"
+_ALLOWED = "want fp32, exact, fused, dot, pairwise, staged, amx_bf16, avx512_bf16, fmac2, int"
 _FUSED, _F = "fmac(bf16,datapath=fused(least=-9", "fma(a=bf16,b=bf16,acc=bf16): "
+_RESULT = "in datapath 'fused', and a block is rounded to the accumulator: want"
 _CHUNK = "want a whole number from 1 to 2147483647"
 
 
@@ -285,7 +297,7 @@ def test_conversion_errors(text: str, message: str) -> None:
         ("fmac(bf16,datapath=exact(l=8))", "datapath 'exact': unknown parameter 'l', it takes none"),
         (
             f"{_FUSED},l=8,bitz=9))",
-            "datapath 'fused': unknown parameter 'bitz' (did you mean 'bits'?), want l, bits, least",
+            "datapath 'fused': unknown parameter 'bitz' (did you mean 'bits'?), want l, bits, least, run",
         ),
         (
             f"{_FUSED},l=8))",
@@ -304,6 +316,34 @@ def test_conversion_errors(text: str, message: str) -> None:
         (f"{_FUSED},l=eight,bits=9))", "datapath 'fused': l=eight, want a whole number"),
         (f"{_FUSED},l={'9' * 99},bits=9))", f"datapath 'fused': l={'9' * 53}...{'9' * 20}, want a whole number"),
         (f"{_FUSED},l=8,l=8,bits=9))", "datapath 'fused': 'l' is given twice, keep one of them"),
+        (
+            "fma(a=e4m3fn,acc=fp16,datapath=fused(l=8,bits=25,round=rtz,out=e8m23))",
+            f"fma: acc=fp16, but round=rtz, out=e8m23 {_RESULT} acc=fp32:rtz",
+        ),
+        (
+            "fma(a=bf16,acc=fp16:rna,datapath=fused(l=8,bits=9,round=rtz))",
+            f"fma: acc=fp16:rna, but round=rtz {_RESULT} acc=fp16:rtz",
+        ),
+        (
+            "fma(a=bf16,acc=fp16,datapath=fused(l=8,bits=9,out=mxfp8))",
+            "fma: acc=mxfp8_e4m3 has groups, an accumulator is a single value: want acc=fp32",
+        ),
+        (
+            "fmac(bf16,datapath=fused(l=8,bits=9,round=rtz))",
+            "fmac: datapath 'fused': round=rtz, want fma(a=F, acc=G:rounding, datapath=fused(...))",
+        ),
+        ("fmac(bf16,chunk=8,splits=2)", f"{_F}chunk=8 and splits=2 both divide a reduction, keep one of them"),
+        (
+            "fma(a=bf16,acc=fp32,datapath=amx_bf16,splits=2)",
+            "fma(a=bf16,b=bf16,acc=fp32): splits=2 with datapath 'amx_bf16', "
+            "which has an order of its own: leave splits out",
+        ),
+        (
+            "fma(a=mxfp8,acc=fp32,splits=2)",
+            "fma(a=mxfp8_e4m3,b=mxfp8_e4m3,acc=fp32): splits=2, formats with groups are summed by groups: "
+            "leave splits out",
+        ),
+        ("fmac(bf16,splits=0)", f"{_F}splits=0, {_CHUNK}"),
         (f"{_FUSED},l=8,bits=9):rtz)", f"datapath 'fused:least:-9:l:8:bits:9:rtz', {_ALLOWED}"),
         ("fmac(bf16,datapath=fused(8,9))", "datapath 'fused': '8' has no name, want fused(l=16,...)"),
         (f"{_FUSED},l=8,bits=9),chunk=12)", f"{_F}chunk=12, want a multiple of l=8: chunks hold whole blocks"),
@@ -321,7 +361,7 @@ def test_conversion_errors(text: str, message: str) -> None:
         ),
         (
             "fma(a=int8,acc=fp32,datapath=fused(l=8,bits=9))",
-            "fma(a=int8,b=int8,acc=fp32): datapath 'fused', 'int8' takes only fp32",
+            "fma(a=int8,b=int8,acc=fp32): datapath 'fused', 'int8' takes fp32 or int",
         ),
         ("fmac(e6m9, chunck=8)", "fmac: unknown argument 'chunck' (did you mean 'chunk'?): want fmac(F, chunk=c)"),
         ("fmac8(e6m9)", f"unknown FMA operator 'fmac8(...)' (did you mean 'fmac' or 'fmacs'?): want {_CALLS}"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -87,6 +88,16 @@ def test_what_is_not_finite() -> None:
     assert both(large[:3], signs[:3], 0, "fmac(fp16,chunk=1)") == 40000
     assert both(large[:2], signs[:2], 0, "fmac(fp16,chunk=1)") == math.inf
     assert both(large[:2], signs[:2], 0, "fmac(fp16:rtz,chunk=1)") == 65504
+
+
+def test_totals_are_added_as_binary32_is() -> None:
+    """Also where the processor truncates, or makes zeros of subnormal numbers, for the steps of a chunk."""
+    rng = np.random.default_rng(0)
+    unit = "fma(a=bf16,acc=fp32:rtz,datapath=fused(l=16,bits=25,least=-133),chunk=32)"
+    for _ in range(8):
+        both(rng.standard_normal(300), rng.standard_normal(300), 0, unit)
+    a, b = [1.5, 0, 0, 0, -1.25], np.full(5, 2.0**-65)
+    assert both(np.ldexp(a, -60), b, 0, "fma(a=bf16,acc=fp32,datapath=pairwise(l=4,flush=1),chunk=4)") == 2.0**-127
 
 
 def test_signs_of_zeros() -> None:
@@ -239,6 +250,47 @@ def test_any_shape(shape: tuple[int, int, int]) -> None:
         for threads in (1, 3):
             got = numc.matmul(a, b, c, fma=fma, threads=threads)
             assert (found := vectorised.first_mismatch(got, vectorised.matmul(a, b, c, fma))) is None, found
+
+
+SPLIT = [
+    "fma(a=bf16,acc=fp32:rtz,datapath=fused(l=16,bits=25,least=-133),splits=4)",  # of a matrix unit
+    "fmac(e5m4,splits=7,total=fp32)",
+    "fma(a=bf16,acc=e5m6:sr8,splits=5)",
+    "fma(a=e4m3,acc=fp16,datapath=staged(l=6,bits=9,sum=12),splits=2)",
+    "fma(a=bf16x2,acc=bf16x2,splits=3)",
+    "fma(a=bf16,b=mxfp4,acc=fp16,splits=3)",
+]
+
+
+@pytest.mark.parametrize("fma", one_in(99, SPLIT, SPLIT[1]))
+def test_splits(fma: str) -> None:
+    """A reduction in so many runs is one in chunks of a length: the definition, and depths of more than one block."""
+    rng, (head, _, splits) = np.random.default_rng(0), fma.partition("splits=")
+    for m, k, n in ((3, 70, 5), (2, 0, 3), (2, 700, 40)):
+        a, b, c = (rng.standard_normal(size).astype(np.float32) for size in ((m, k), (k, n), (m, n)))
+        unit = {"fused": 16, "staged": 6}.get(head.partition("datapath=")[2].partition("(")[0], 1)
+        length = max(math.ceil(math.ceil(k / int(splits.partition(",")[0].rstrip(")"))) / unit), 1) * unit
+        chunks = f"{head}chunk={length}{splits.lstrip('0123456789')}"
+        wanted = [numc.matmul(a, b, c, fma=chunks, seed=1)]
+        if k < 100:
+            wanted.append(reference.matmul(a, b, c, fma=fma, seed=1))
+        for want in wanted:
+            found = vectorised.first_mismatch(numc.matmul(a, b, c, fma=fma, seed=1), want)
+            assert found is None, f"{fma}, {(m, k, n)}: {found}"
+
+
+def test_splits_of_a_depth_that_a_run_brings() -> None:
+    """One program, whose runs have different depths."""
+    product = "%r = linalg.matmul ins(%a, %b : A, B) outs(%c : C) -> C"
+    text = f"func.func @main(%a: A, %b: B, %c: C) -> C {{\n {product}\n return %r : C\n}}"
+    kinds = {"A": "tensor<3x?xf32>", "B": "tensor<?x4xf32>", "C": "tensor<3x4xf32>"}
+    for name, kind in kinds.items():
+        text = re.sub(rf"\b{name}\b", kind, text)
+    program, rng = numc.compile(Imported(mlir=text), fma="fmac(e5m4,splits=3)"), np.random.default_rng(0)
+    for k in (1, 29, 600):
+        a, b, c = (rng.standard_normal(size).astype(np.float32) for size in ((3, k), (k, 4), (3, 4)))
+        want = numc.matmul(a, b, c, fma=f"fmac(e5m4,chunk={math.ceil(k / 3)})")
+        assert (found := vectorised.first_mismatch(program(a, b, c), want)) is None, found
 
 
 @pytest.mark.parametrize(("chunk", "threads"), pairs([8, 33], [1, 3]))

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import math
-import sys
-from types import ModuleType
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 import arithmetic_vectorised as vectorised
@@ -19,87 +15,10 @@ from numc.numerics.units import UNITS
 from numc.support.errors import NumcError
 from targets_here import HERE
 from tiers import by_default
+from unit_models import DATA, in_torch, instruction, operands
 
-F32 = npt.NDArray[np.float32]
-
-# An instruction of each: the architecture, then its name in the assembly language.
-_SHAPES = {"volta": "m8n8k4", "turing": "m16n8k8", "ampere": "m16n8k16", "ada": "m16n8k16"}
-_16 = {"fp16": "f16", "bf16": "bf16", "tf32": "tf32"}
-
-
-def instruction(unit: str) -> Any:
-    """The model of a unit's instruction, without its emulation of FMAs, which is compiled when imported."""
-    sys.modules.setdefault("mmasim.arithmetic.fma", ModuleType("mmasim.arithmetic.fma"))
-    nvidia, amd = pytest.importorskip("mmasim.nv_ptx"), pytest.importorskip("mmasim.amd")
-    name, *operands = unit.removesuffix("_into_fp16").split("_")
-    result = "f16" if unit.endswith("_into_fp16") else "f32"
-    a, b = operands * 2 if len(operands) == 1 else operands
-    a, b = _16.get(a, a), _16.get(b, b)
-    match name:
-        case "cdna1":
-            return amd.MFMA("CDNA1", {"f16": "f32_32x32x8f16", "bf16": "f32_32x32x4bf16"}[a])
-        case "cdna2":
-            form = {"f16": "f32_32x32x8f16", "bf16": "f32_32x32x4bf16", "bf16 1k": "f32_32x32x8bf16_1k"}
-            return amd.MFMA("CDNA2", form[a if len(operands) == 1 else f"{a} {b}"])
-        case "cdna3":
-            form = {"f16": "f32_32x32x8_f16", "bf16": "f32_32x32x8_bf16", "xf32": "f32_32x32x4_xf32"}
-            return amd.MFMA("CDNA3", form.get(a) or f"f32_32x32x16_{a}_{b}")
-        case "hopper":
-            k = {"tf32": 8, "f16": 16, "bf16": 16}.get(a, 32)
-            return nvidia.WGMMA("Hopper", f"m64n8k{k}.{result}.{a}.{b}")
-        case "blackwell":
-            k, kind = {"tf32": (8, "tf32"), "f16": (16, "f16"), "bf16": (16, "f16")}.get(a, (32, "f8f6f4"))
-            return nvidia.TCGen05MMA("Blackwell", f"m64n8k{k}.kind::{kind}.{result}.{a}.{b}")
-    shape = _SHAPES[name] if a != "tf32" else "m16n8k8"
-    architecture = {"ada": "Ada Lovelace"}.get(name, name.capitalize())
-    return nvidia.MMA(architecture, f"{shape}.{result}.{a}.{b}.{result}")
-
-
-def in_torch(x: F32, of: Any, kind: str) -> Any:
-    """Numbers as the model takes them: those of fewer than eight bits are codes in bytes."""
-    import torch
-
-    if of != torch.uint8:
-        return torch.tensor(x).to(of)
-    return torch.tensor(_codes(x, kind))
-
-
-def _codes(x: F32, kind: str) -> npt.NDArray[np.uint8]:
-    """Codes of e3m2, e2m3 and e2m1 as the registers of a unit have them: those of four bits begin at the third one."""
-    exponent, significand = int(kind[1]), int(kind[3])
-    bias = 2 ** (exponent - 1) - 1
-    e = np.maximum(np.frexp(np.abs(x))[1] - 1, 1 - bias)
-    s = np.round(np.abs(x) * 2.0 ** (significand - e)).astype(np.int64)
-    field = np.where(s >= 2**significand, e + bias, 0)
-    code = field << significand | s & (2**significand - 1) | np.signbit(x) << (exponent + significand)
-    return (code << (2 if kind == "e2m1" else 0)).astype(np.uint8)
-
-
-def operands(shape: tuple[int, int, int], data: str, seed: int) -> tuple[F32, F32, F32]:
-    """Operands and accumulators of one kind of data."""
-    rng = np.random.default_rng(seed)
-    m, depth, n = shape
-    spread = {"normal": 0, "wide": 12, "subnormal": 3}.get(data, 4)
-    shift = {"subnormal": -16 if seed % 2 else -128}.get(data, 0)
-    found = []
-    for size in ((m, depth), (depth, n), (m, n)):
-        x = np.ldexp(rng.standard_normal(size), rng.integers(-spread, spread + 1, size)).astype(np.float32)
-        if data == "subnormal" and rng.random() < 0.7:
-            x = np.ldexp(x, shift)
-        if data in ("zeros", "infinite"):
-            x[rng.random(size) < 0.3] = 0
-            x[rng.random(size) < 0.2] = -0.0
-        if data == "infinite":
-            places = rng.integers(x.size, size=max(x.size // 200, 1))
-            x.flat[places] = rng.choice(np.float32([np.inf, -np.inf, np.nan, 3e38, -1e38, 6e4]), len(places))
-        found.append(x)
-    a, b, c = found
-    if data == "cancelling":
-        a[:, 1::2], b[1::2] = a[:, : depth // 2 * 2 : 2], -b[: depth // 2 * 2 : 2] * np.float32(1 + 2**-5)
-    return a, b, c
-
-
-DATA = ("normal", "wide", "cancelling", "subnormal", "zeros", "infinite")
+# Those whose operands have no scales.
+PLAIN = [name for name, fma in UNITS.items() if fma.groups is None]
 
 
 def compared(unit: str, data: str, seed: int, size: int) -> int:
@@ -128,14 +47,14 @@ def compared(unit: str, data: str, seed: int, size: int) -> int:
     return size * size * depth // max(fma.datapath["l"], 1)
 
 
-@pytest.mark.parametrize("unit", by_default(list(UNITS), ["volta_fp16_into_fp16", *list(UNITS)[::14]]))
+@pytest.mark.parametrize("unit", by_default(PLAIN, ["volta_fp16_into_fp16", *PLAIN[::14]]))
 def test_the_model_of_the_units(unit: str) -> None:
     for seed, data in enumerate(DATA):
         assert compared(unit, data, seed, 16)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("unit", PLAIN)
 def test_a_million_steps(unit: str) -> None:
     steps, seed = 0, 100
     while steps < 1_000_000:
@@ -145,9 +64,7 @@ def test_a_million_steps(unit: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", HERE)
-@pytest.mark.parametrize(
-    "unit", [*list(UNITS)[::9], "hopper_e4m3", "cdna1_fp16", "cdna2_fp16", "cdna3_bf16", "cdna3_fp8"]
-)
+@pytest.mark.parametrize("unit", [*PLAIN[::9], "hopper_e4m3", "cdna1_fp16", "cdna2_fp16", "cdna3_bf16", "cdna3_fp8"])
 def test_units_on_every_target(unit: str, target: str) -> None:
     """Awkward shapes, with more than one block of k, against kernels without cheap sequences."""
     for seed, (data, shape) in enumerate(
@@ -209,7 +126,7 @@ def test_by_hand(fma: str, a: list[float], b: list[float], c: float, want: float
 
 
 def test_names() -> None:
-    assert len(UNITS) == 98
+    assert len(UNITS) == 137
     for name, fma in UNITS.items():
         assert parse_fma(name) is fma
         assert str(fma) == name

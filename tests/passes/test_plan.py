@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -22,6 +23,8 @@ from numc.compiler.programs.build import build
 from numc.frontends.imported import Imported
 from numc.frontends.load import load_file
 from numc.frontends.pytorch.load import load
+from numc.numerics.groups import Factors
+from numc.passes.plan import records
 from numc.runtime.container import Contents
 from numc.runtime.program import Program
 from numc.studies.observe.operands import Operands
@@ -570,6 +573,17 @@ REFUSED = {
         "its region holds a memref.assume_alignment that no kernel computes: move it out",
     ),
 }
+
+
+@dataclass(frozen=True)
+class Words:
+    factors: Factors
+
+
+def test_a_word_that_is_none_of_a_list_is_refused() -> None:
+    assert records.of_data(Words, {"factors": "sums"}, "words") == Words("sums")
+    with pytest.raises(NumcError, match=r"words\.factors = 'sum': want 'values', 'sums', 'elements'"):
+        records.of_data(Words, {"factors": "sum"}, "words")
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -1,4 +1,4 @@
-"""Chunked accumulation (FMAC-8 of Popescu et al.): chunks of steps of k, each summed apart.
+"""Chunked accumulation (FMAC-8 of Popescu et al.): chunks of steps of k, each summed apart, or splits of all of them.
 
 A chunk is summed in registers, in the accumulator's format from +0. The tile in memory holds the binary32
 accumulators, to which every full chunk is added by one binary32 add, and behind them the sum of a chunk that has not
@@ -7,32 +7,42 @@ ended yet: chunks count from the first k of the reduction, and a block of k may 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from numc.numerics.operators import Fma
 from numc.passes.kernels.builder import Function
-from numc.passes.kernels.datapaths.datapath import Accumulators, Datapath, Micro, Segment
+from numc.passes.kernels.datapaths.datapath import Accumulators, Datapath, Micro, Segment, no_mode
 from numc.passes.kernels.datapaths.stochastic import ARGUMENTS, draws_at, words_of
+from numc.passes.kernels.environment import plain
 from numc.passes.kernels.setting import Setting
 from numc.passes.kernels.ssa import PTR, Value
 from numc.passes.kernels.values.rounding import emit_round
 
-
-@dataclass(frozen=True)
-class Chunks:
-    """Chunks of `size` steps of k, in blocks of `k_block`."""
-
-    size: int
-    k_block: int
-
-    @property
-    def carried(self) -> bool:
-        """Whether a chunk can go on from one block of k to the next."""
-        return self.k_block % self.size != 0
+#: The steps of the whole reduction, which say how long a split is.
+_DEPTH = (("depth", "i64"),)
 
 
-def chunked(base: Datapath) -> Datapath:
-    """The datapath `base`, with its sums in chunks."""
-    return replace(base, state=_partial_sums, segment=_size, enter=enter, leave=leave, finish=finish, in_place=False)
+def chunked(base: Datapath, fma: Fma) -> Datapath:
+    """The datapath `base` of an operator, with its sums in chunks or splits."""
+    arguments = base.arguments if fma.datapath.splits is None else (*base.arguments, *_DEPTH)
+    changed = base.around is not no_mode
+    summed = replace(base, state=_partial_sums, segment=_size, enter=enter, finish=finish, in_place=False)
+    return replace(summed, arguments=arguments, leave=leave_plainly if changed else leave)
+
+
+def run_length(f: Function, fma: Fma, depth: Value) -> Value:
+    """Append how many steps a chunk or a split of a reduction of `depth` of them has: `Datapath.run_length`."""
+    path = fma.datapath
+    if path.splits is None:
+        return f.number(path.run_length(0))
+    blocks = f.i64("ceildivui", f.i64("ceildivui", depth, path.splits), path.least_run)
+    return f.i64("muli", f.i64("maxui", blocks, 1), path.least_run)
+
+
+def is_carried(s: Setting) -> bool:
+    """Whether a chunk can go on from one block of k to the next; a split of any length may."""
+    chunk = s.fma.datapath.chunk
+    return chunk is None or s.tile.k_block % chunk != 0
 
 
 def _partial_sums(s: Setting) -> int:
@@ -40,16 +50,15 @@ def _partial_sums(s: Setting) -> int:
 
 
 def _size(s: Setting) -> int | None:
-    return s.fma.datapath.chunk
+    """The steps that are summed apart; of splits those of a block of k, at most."""
+    return s.fma.datapath.chunk or s.tile.k_block
 
 
 def enter(m: Micro, segment: Segment) -> Accumulators:
     """The sums of a chunk so far: zeros, or of one that goes on what the block before left."""
     f, code = m.f, m.code
     zero = code.f32(0.0)
-    chunk = m.setting.fma.datapath.chunk
-    assert chunk is not None
-    if not Chunks(chunk, m.setting.tile.k_block).carried:
+    if not is_carried(m.setting):
         return [zero] * len(m.places)
     goes_on = f.compare("slt", segment.begin, f.number(0))
     with f.choose(goes_on, *[code.ty("f32")] * len(m.places)) as choice:
@@ -77,6 +86,17 @@ def leave(m: Micro, segment: Segment, values: Accumulators) -> None:
         with choice.otherwise():
             for place, value in zip(m.places, values, strict=True):
                 code.store(back(value), code.at(tile, m.setting.accumulators + place))
+
+
+def leave_plainly(m: Micro, segment: Segment, values: Accumulators) -> None:
+    """The same, where sums are computed in a mode of the processor that is not that of additions to totals."""
+    f, code = m.f, m.code
+    sums = [(code.at(f["tile"], n), code.at(f["tile"], m.setting.accumulators + n)) for n in m.places]
+    for (_, behind), value in zip(sums, values, strict=True):
+        code.store(value, behind)
+    with f.when(f.compare("sle", segment.whole, f["kc"])), plain(f):
+        for at, behind in sums:
+            code.store(code.binary("addf", code.load(at), code.load(behind)), at)
 
 
 def finish(s: Setting, name: str) -> str:

@@ -160,7 +160,8 @@ def _none(s: Setting) -> int:
     return 0
 
 
-def _no_mode(f: Function, s: Setting) -> AbstractContextManager[Any]:
+def no_mode(f: Function, s: Setting) -> AbstractContextManager[Any]:
+    """The mode in which the processor is anyway."""
     return nullcontext()
 
 
@@ -219,7 +220,7 @@ class Datapath:
     additions: Callable[[Fma], int] = _no_additions
     addends: Addends | None = None
     in_place: bool = False
-    around: Callable[[Function, Setting], AbstractContextManager[Any]] = _no_mode
+    around: Callable[[Function, Setting], AbstractContextManager[Any]] = no_mode
     wide: bool = False
     cheap_wide: bool = False
     dot: Callable[[Setting], int] = _none

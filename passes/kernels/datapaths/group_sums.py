@@ -20,11 +20,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from numc.numerics.operators import Fma
-from numc.passes.kernels.builder import Function
+from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.datapaths.counting import count_sums
 from numc.passes.kernels.datapaths.datapath import Accumulators, Datapath, Guard, Micro, Segment
 from numc.passes.kernels.datapaths.groups import Groups
-from numc.passes.kernels.datapaths.reads import panels
+from numc.passes.kernels.datapaths.reads import panels, scales
 from numc.passes.kernels.datapaths.words import row_vector, words
 from numc.passes.kernels.setting import Setting
 from numc.passes.kernels.ssa import PTR, Value
@@ -198,21 +198,15 @@ def _add_scaled(m: Micro, segment: Segment, values: Accumulators) -> list[tuple[
 
 def _add_products(m: Micro, segment: Segment, values: Accumulators) -> list[tuple[Value, Value]]:
     """Add sums of elements, times the scales of their groups, to the accumulators; returns what was added to what."""
-    s, f, code, groups = m.setting, m.f, m.code, groups_of(m.setting)
-    t, number = s.tile, f.i64("divui", segment.begin, groups.size)
-    lane = f.at(f["lanes"], f.i64("muli", f.i64("addi", f.rounded_up(f["kc"], 2), number), t.lanes))
-    vector = f.i64("addi", f.i64("ceildivui", f["kc"], t.width), f.i64("divui", number, t.width))
-    row = f.at(f["rows"], f.i64("addi", f.i64("muli", vector, t.rows * t.width), f.i64("remui", number, t.width)))
-    of_lanes = [code.load(f.at(lane, v * t.width)) for v in range(m.vectors)]
+    f, code, groups = m.f, m.code, groups_of(m.setting)
+    of_rows, of_lanes = scales(m, f.i64("divui", segment.begin, groups.size))
     added = []
-    for r in range(m.rows):
-        of_row = code.splat(f.at(row, r * t.width))
-        for v in range(m.vectors):
-            at = code.at(f["tile"], r * t.lanes + v * t.width)
-            total, factor, before = values[r * m.vectors + v], code.binary("mulf", of_row, of_lanes[v]), code.load(at)
-            if groups.counts:
-                added.append((code.binary("mulf", total, factor), before))
-            code.store(code.fma(total, factor, before), at)
+    for n, (offset, total) in enumerate(zip(m.places, values, strict=True)):
+        at = code.at(f["tile"], offset)
+        factor, before = code.binary("mulf", of_rows[n // m.vectors], of_lanes[n % m.vectors]), code.load(at)
+        if groups.counts:
+            added.append((code.binary("mulf", total, factor), before))
+        code.store(code.fma(total, factor, before), at)
     return added
 
 
@@ -251,9 +245,17 @@ def finish(s: Setting, name: str) -> str:
             i = f.i64("addi", start, v)
             at = code.at(f["tile"], i)
             sums = code.at(f["tile"], f.i64("addi", f.i64("addi", i, i), s.accumulators))
-            number = code.load(sums, element="i64")
+            number = _wrapped(code, s.fma, code.load(sums, element="i64"))
             code.store(code.fma(code.cast("sitofp", number, "f32"), factor, code.load(at)), at)
     return f.function()
+
+
+def _wrapped(code: Code, fma: Fma, x: Value) -> Value:
+    """The lowest bits of 64-bit integers, in two's complement, if the accumulator of an operator has no more."""
+    if fma.datapath.name != "int":
+        return x
+    above = code.int(64 - fma.datapath["bits"], "i64")
+    return code.binary("shrsi", code.binary("shli", x, above), above)
 
 
 GROUPS = Datapath(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from numc.numerics.datapaths import Blocks
 from numc.numerics.operators import Fma
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.datapaths.datapath import Guard
@@ -110,8 +109,7 @@ def block_of_k(k_block: int, width: int, fma: Fma) -> int:
 
 def unit_of_k(fma: Fma, width: int) -> int:
     """What the size of a block of k is a multiple of: no group and no block of products is in two of them."""
-    within = fma.datapath.within
-    length = within.length if isinstance(within, Blocks) else 1
+    length = dict(fma.datapath.parameters).get("l", 1)
     if fma.group_length is not None:
         return math.lcm(fma.group_length, length, width)
     return math.lcm(length, STEPS)

@@ -103,6 +103,19 @@ def _from_codes(m: Micro, k: Value) -> list[list[Value]]:
     return [[number(v * parts + p) for p in range(parts)] for v in range(m.vectors)]
 
 
+def scales(m: Micro, number: Value) -> tuple[list[Value], list[Value]]:
+    """The scales of group `number` of a block, where panels hold elements: of the rows, in all lanes, and of the lanes.
+
+    They are behind the vectors of elements (layout.py).
+    """
+    t, f, code = m.setting.tile, m.f, m.code
+    lane = f.at(f["lanes"], f.i64("muli", f.i64("addi", f.rounded_up(f["kc"], 2), number), t.lanes))
+    vector = f.i64("addi", f.i64("ceildivui", f["kc"], t.width), f.i64("divui", number, t.width))
+    row = f.at(f["rows"], f.i64("addi", f.i64("muli", vector, t.rows * t.width), f.i64("remui", number, t.width)))
+    of_rows = [code.splat(f.at(row, r * t.width)) for r in range(m.rows)]
+    return of_rows, [code.load(f.at(lane, v * t.width)) for v in range(m.vectors)]
+
+
 def panels(m: Micro, k: Value, vector: Value | None = None) -> tuple[list[list[Value]], list[list[Value]]]:
     """The values of step `k`: of the rows, in all lanes, [row][part], and of the lanes, [vector][part].
 

@@ -167,7 +167,8 @@ def draws_at(f: Function, s: Setting, kept: Words, k: Value) -> list[Drawn]:
 def walk(m: Micro, first: Value, end: Value, values: Accumulators) -> Accumulators:
     """The steps of k; the cheap sequence by runs of steps that share random words, then those that are left."""
     noise, size = m.setting.fma.acc.noise, m.datapath.segment(m.setting)
-    if not m.fast or noise is None or noise.lfsr or (size is not None and size % run_of(noise)):
+    splits = m.setting.fma.datapath.splits is not None  # which begin at any step
+    if not m.fast or noise is None or noise.lfsr or splits or (size is not None and size % run_of(noise)):
         return one_by_one(m, first, end, values)
     f, run = m.f, run_of(noise)
     runs_end = f.i64("subi", end, f.i64("remui", end, run))

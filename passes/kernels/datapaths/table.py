@@ -10,6 +10,7 @@ from numc.numerics.defined import definition_of, is_defined
 from numc.numerics.operators import Fma
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.datapaths.blocks.amd import DOT, PAIRWISE, STAGED
+from numc.passes.kernels.datapaths.blocks.block_scales import SCALED
 from numc.passes.kernels.datapaths.blocks.fused import FUSED
 from numc.passes.kernels.datapaths.chunked import chunked
 from numc.passes.kernels.datapaths.counting import counting
@@ -19,6 +20,7 @@ from numc.passes.kernels.datapaths.defined.traced_blocks import DEFINED
 from numc.passes.kernels.datapaths.group_sums import GROUPS
 from numc.passes.kernels.datapaths.hardware import AMX_BF16, AVX512_BF16
 from numc.passes.kernels.datapaths.integers import INTEGERS
+from numc.passes.kernels.datapaths.saturated import SATURATED
 from numc.passes.kernels.datapaths.steps import flushing, guarded, overflowing
 from numc.passes.kernels.datapaths.stochastic import stochastic
 from numc.passes.kernels.setting import Parts
@@ -34,6 +36,7 @@ DATAPATHS: Mapping[str, Datapath] = MappingProxyType({
     "amx_bf16": AMX_BF16,
     "avx512_bf16": AVX512_BF16,
     "fmac2": GROUPS,
+    "int": GROUPS,
     "integers": INTEGERS,
     "bytes": INTEGERS,
 })  # fmt: skip
@@ -46,7 +49,11 @@ def datapath_of(fma: Fma, *, statistics: bool = False, rows: int = 1) -> Datapat
     rows: of a tile. The steps of one row are also taken where lanes are (unpacked_row.py), without a scale.
     """
     if fma.groups:
-        found = GROUPS
+        found = SCALED if fma.multiplies == "elements" else GROUPS
+        if dict(fma.datapath.parameters).get("saturate"):
+            found = SATURATED
+        if fma.steps_draw:
+            found = stochastic(found)
     else:
         if is_defined(fma):
             found = REGISTERS if definition_of(fma).register else DEFINED
@@ -57,8 +64,8 @@ def datapath_of(fma: Fma, *, statistics: bool = False, rows: int = 1) -> Datapat
                 found = flushing.FLUSHING
             elif overflowing.applies(fma):
                 found = overflowing.overflowing(found)
-        if fma.datapath.chunk is not None:
-            found = chunked(found)
+        if fma.datapath.in_runs:
+            found = chunked(found, fma)
         if fma.steps_draw:
             found = stochastic(found)
     return counting(found) if statistics and found.additions(fma) else found

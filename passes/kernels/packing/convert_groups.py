@@ -68,7 +68,7 @@ def _text(name: str, kernel: Kernel, side: str, to: GroupConversion, panel: Layo
     f = Function(name, arguments, "i32, i32")
     of_b = (side == "rows") == kernel.swap
     draws = None if to.noise is None else PanelDraws(f, panel, to.noise, of_b)
-    of_panel = f, panel, code_of(to, f.arguments.get("width"), sums=kernel.groups is not None), draws
+    of_panel = f, panel, code_of(to, f.arguments.get("width"), factors=kernel.fma.multiplies), draws
     group, limits = to.format.group, (f.int(ALL), f.int(0))
     if group is None:
         GroupPanel(*of_panel).by_tensor(channel=to.channel)

@@ -90,7 +90,8 @@ class GroupPanel:
                 self.convert(g.base, g.source, g.first, g.end, scaling)
             if panel.scales:
                 step = f.i64("addi", f.rounded_up(f["count"], panel.unit), f.i64("divui", g.first, group))
-                vector.store(scaling.up[0], f.at(g.base, f.i64("muli", step, panel.step_words)))
+                assert scaling.unit is not None
+                vector.store(scaling.unit, f.at(g.base, f.i64("muli", step, panel.step_words)))
         return self.reduced()
 
     def shared(self, code: Code) -> Value | None:

@@ -190,7 +190,7 @@ def layout(kernel: Kernel, side: str) -> Layout:
     to = kernel.grouped(side)
     group = 0 if to is None else to.format.group or 0
     channel = to is not None and to.channel
-    scales = kernel.groups is not None and kernel.groups.scales_sums
+    scales = kernel.fma.multiplies == "elements" or (kernel.groups is not None and kernel.groups.scales_sums)
     words = kernel.dot, group, channel, scales
     alone = ""
     if kernel.dot and kernel.groups is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from numc.passes.kernels.builder import Function
+from numc.passes.kernels.datapaths.chunked import run_length
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.tasks.edges import EPILOGUE, PROLOGUE
 from numc.passes.kernels.tasks.frame import Block, Frame
@@ -39,6 +40,8 @@ def tile_in_memory(
     with f.when(block.is_first):
         _begin_tile(frame, block, rows, lanes, tile)
     where = [block.k0] if kernel.needs_k0 else []
+    if kernel.fma.datapath.splits is not None:
+        where.append(frame.words["depth"])
     drawn = _drawn(frame, block, rows, lanes)
     counted = frame.counting.told if frame.counting is not None else ()
     width = context(f, "product_width") if kernel.has_open_product else ()
@@ -107,11 +110,12 @@ def _finish_tile(frame: Frame, block: Block, rows: Panel, lanes: Panel, tile: Va
     f, task, kernel = frame.f, frame.task, frame.task.kernel
     if kernel.fma.datapath.admits.whole:
         f.call(f"{kernel.name}_finish", tile)
-    if kernel.chunks is not None:
-        short = f.compare("ne", f.i64("remui", frame.words["depth"], kernel.chunks.size), f.number(0))
+    if kernel.fma.datapath.in_runs:
+        length = run_length(f, kernel.fma, frame.words["depth"])
+        short = f.compare("ne", f.i64("remui", frame.words["depth"], length), f.number(0))
         more = [frame.words["depth"], *drawn] if drawn else []
         f.call(f"{kernel.name}_finish", tile, short, *more)
-    if kernel.groups is not None and kernel.groups.is_integer:
+    if kernel.scales_results:
         # Without a step there is nothing to add, not even a zero.
         with f.when(f.compare("ne", frame.words["depth"], f.number(0))):
             of_rows = largest(f, task, "rows", block.batch, rows.first)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from numc.numerics.binary32 import INFINITY, NAN
 from numc.numerics.formats import Noise
-from numc.numerics.groups import GroupConversion
+from numc.numerics.groups import Factors, GroupConversion
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.ssa import Value
 
@@ -21,8 +21,9 @@ class Scaling:
     """Numbers that take a value to where elements are rounded (`down`, one after the other), and back (`up`).
 
     They are factors for formats whose scales are powers of two: two each, as one power of two can lie beyond the range
-    of binary32. For integers they are a divisor and the scale. unit: what the values of a group are multiples of; NaN,
-    like the factors back, for a group with an infinity or a NaN; None where the guard does not ask for it.
+    of binary32. For integers they are a divisor and the scale. unit: what the values of a group are multiples of, or
+    the scale, where elements are multiplied by it later; NaN, like the factors back, for a group with an infinity or a
+    NaN; None where the guard does not ask for it.
     """
 
     down: tuple[Value, ...]
@@ -35,13 +36,13 @@ class GroupCode(ABC):
     """The code of a conversion to one kind of format with groups.
 
     `x` is a value to convert, in lanes or not. drawn: the integer that a stochastic rounding adds to it (i32), None for
-    other roundings. width: the widths that a run chose (an i64 scalar), None for a format of fixed ones. sums: values
-    are for sums of groups, which apply some scales themselves.
+    other roundings. width: the widths that a run chose (an i64 scalar), None for a format of fixed ones. factors: what
+    a contraction multiplies.
     """
 
     to: GroupConversion
     width: Value | None = field(default=None, kw_only=True)
-    sums: bool = field(default=True, kw_only=True)
+    factors: Factors = field(default="sums", kw_only=True)
 
     def shared(self, code: Code, largest: Value) -> Value | None:
         """Append what all groups of a tensor with this largest magnitude (an encoding) need, if there is anything."""

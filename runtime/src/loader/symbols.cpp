@@ -105,6 +105,8 @@ const std::unordered_map<std::string, void *> &table() {
       {"numc_ftz_end", address(numc_ftz_end)},
       {"numc_toward_zero_begin", address(numc_toward_zero_begin)},
       {"numc_toward_zero_end", address(numc_toward_zero_end)},
+      {"numc_plain_begin", address(numc_plain_begin)},
+      {"numc_plain_end", address(numc_plain_end)},
       {"numc_stream", address(numc_stream)},
       {"numc_width_of", address(numc_width_of)},
       {"numc_converted", address(numc_converted)},

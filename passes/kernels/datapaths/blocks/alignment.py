@@ -21,7 +21,7 @@ NOWHERE = -4096  # the exponent of a zero, below all others
 
 def largest_exponents(code: Code, fma: Fma, products: Products, starts: Sequence[Value]) -> list[Value]:
     """Append the largest exponent of every accumulator's products, or what it starts from (i32) if that is larger."""
-    to_a, to_b = fma.singles
+    to_a, to_b = fma.factors
 
     def higher(n: int, top: Value, a: Parts, b: Parts) -> Value:
         exponent = code.binary("addi", exponent_of(code, a[0], to_a), exponent_of(code, b[0], to_b))

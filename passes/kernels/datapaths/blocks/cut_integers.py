@@ -10,6 +10,7 @@ the accumulator has fewer bits and is rounded to nearest.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import reduce
 
@@ -32,28 +33,29 @@ _EMIN = -126
 
 def limits(s: Setting) -> Guard | None:
     """When it is exact; None for operators that it does not serve."""
-    return cut_guard(s.fma) if _serves(s.fma) else None
+    return cut_guard(s.fma) if serves(s.fma) else None
 
 
 def around(f: Function, s: Setting) -> AbstractContextManager[None]:
     """The rounding mode of the processor."""
-    return toward_zero(f) if s.fma.acc.rounding == "rtz" and _serves(s.fma) else nullcontext()
+    return toward_zero(f) if s.fma.acc.rounding == "rtz" and serves(s.fma) else nullcontext()
 
 
 def cuts_exactly(fma: Fma) -> bool:
     """Whether binary32 has the products of an operator, and 32 bits one that is cut."""
-    formats = [to.format for to in fma.singles]
+    formats = [to.format for to in fma.factors]
     records = all(isinstance(fmt, Record) and fmt.emin >= _EMIN for fmt in formats)
     return records and sum(fmt.precision for fmt in formats) <= F32.significand_bits + 1 and _term(fma) <= _MOST
 
 
 def cut_guard(fma: Fma) -> Guard:
     """When products are neither too large nor tiny, and no sum overflows: after an infinity integers mean nothing."""
-    normal = any(to.format.emin == _EMIN for to in fma.singles)
+    normal = any(to.format.emin == _EMIN for to in fma.factors)
     return Guard(largest=min(126, fma.acc.format.emax), product=least_product(fma), minus_zero=True, normal=normal)
 
 
-def _serves(fma: Fma) -> bool:
+def serves(fma: Fma) -> bool:
+    """Whether an operator rounds as it does, and its blocks fit."""
     acc, path = fma.acc.format, fma.datapath
     bits, least = path["bits"], path["least"]
     if not isinstance(acc, Record) or acc.emin < _EMIN or fma.draws or not cuts_exactly(fma):
@@ -66,7 +68,7 @@ def _serves(fma: Fma) -> bool:
 
 def _term(fma: Fma) -> int:
     """A bound of products, in units of the last bit that is kept."""
-    a, b = (2 - 2.0 ** (1 - to.format.precision) for to in fma.singles)
+    a, b = (2 - 2.0 ** (1 - to.format.precision) for to in fma.factors)
     return math.ceil(math.ldexp(a * b, fma.datapath["bits"]))
 
 
@@ -75,16 +77,21 @@ def least_product(fma: Fma) -> int:
     return fma.datapath["bits"] - 125
 
 
-def block(m: Micro, products: Products, sums: Accumulators) -> Accumulators:
-    """Append the sums of a block of products and of accumulators."""
+def block(m: Micro, products: Products, sums: Accumulators, powers: Sequence[Value] | None = None) -> Accumulators:
+    """Append the sums of a block of products and of accumulators. powers: of two, which multiply the products."""
     code, fma = m.code, m.setting.fma
     bits, least, zero = fma.datapath["bits"], fma.datapath["least"], code.int(0)
     highest = highest_powers(m, products, len(sums))
+    if powers is not None:
+        floats = [code.cast("bitcast", x, "f32") for x in highest]
+        highest = [_bits(code, code.binary("mulf", x, power)) for x, power in zip(floats, powers, strict=True)]
     tops = [code.binary("maxsi", x, _bits(code, _power(code, c, fma.acc))) for x, c in zip(highest, sums, strict=True)]
     if least > least_product(fma):
         tops = [code.binary("maxsi", top, code.int(F32.power(least))) for top in tops]
     scales = scales_of(m, tops)
     starts = [code.cast("fptosi", code.binary("mulf", c, scale), "i32") for c, scale in zip(sums, scales, strict=True)]
+    if powers is not None:
+        scales = [code.binary("mulf", scale, power) for scale, power in zip(scales, powers, strict=True)]
     if fma.datapath["l"] * _term(fma) + 2 ** (bits + 1) <= _MOST:
         parts = [cut_sums(m, products, scales, starts)]
     else:
@@ -105,7 +112,7 @@ def block(m: Micro, products: Products, sums: Accumulators) -> Accumulators:
 
 def highest_powers(m: Micro, products: Products, count: int) -> list[Value]:
     """Append the largest power of two of each accumulator's products, as the bits of a number; 0 if all are zeros."""
-    code, (to_a, to_b) = m.code, m.setting.fma.singles
+    code, (to_a, to_b) = m.code, m.setting.fma.factors
 
     def higher(n: int, top: Value, a: Parts, b: Parts) -> Value:
         power = code.binary("mulf", _power(code, a[0], to_a), _power(code, b[0], to_b))

@@ -33,17 +33,31 @@ from numc.passes.kernels.values.rounding import emit_round
 
 def block(code: Code, fma: Fma, products: Products, sums: Accumulators, drawn: Sequence[Drawn]) -> Accumulators:
     """Append the sums of a block of products and of accumulators."""
-    bits, least = fma.datapath["bits"], code.int(fma.datapath["least"])
-    tops = [code.binary("maxsi", exponent_of(code, c, fma.acc), least) for c in sums]
-    tops = largest_exponents(code, fma, products, tops)
-    scales = [cut_scale(code, top, bits) for top in tops]
-    # From +0 on: a sum that is zero has no sign.
-    starts = [
+    tops = largest_exponents(code, fma, products, exponents_at_least(code, fma, sums))
+    scales = [cut_scale(code, top, fma.datapath["bits"]) for top in tops]
+    totals = cut_sums(code, products, scales, cut_accumulators(code, sums, scales), partial(exact_product, code))
+    return rounded_totals(code, fma, tops, totals, drawn)
+
+
+def exponents_at_least(code: Code, fma: Fma, sums: Accumulators) -> list[Value]:
+    """Append the exponents of accumulators (i32), or the least one of the datapath."""
+    least = code.int(fma.datapath["least"])
+    return [code.binary("maxsi", exponent_of(code, c, fma.acc), least) for c in sums]
+
+
+def cut_accumulators(code: Code, sums: Accumulators, scales: Sequence[Value]) -> list[Value]:
+    """Append accumulators that are cut to integers, in binary64; from +0 on, as a sum that is zero has no sign."""
+    return [
         code.binary("addf", code.f64(0.0), cut(code, code.cast("extf", c, "f64"), scale))
         for c, scale in zip(sums, scales, strict=True)
     ]
-    totals = cut_sums(code, products, scales, starts, partial(exact_product, code))
-    results = []
+
+
+def rounded_totals(
+    code: Code, fma: Fma, tops: Sequence[Value], totals: Sequence[Value], drawn: Sequence[Drawn]
+) -> Accumulators:
+    """Append totals, in units of the last bit that is kept below `tops`, in the format of the accumulator."""
+    results, bits = [], fma.datapath["bits"]
     for top, total, each in zip(tops, totals, drawn, strict=True):
         quantum = power_of_two(code, code.binary("subi", top, code.int(bits)))
         results.append(_rounded(code, code.binary("mulf", total, quantum), fma.acc, each))

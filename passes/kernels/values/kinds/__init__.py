@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from numc.numerics.groups import GroupConversion, GroupFormat
+from numc.numerics.groups import Factors, GroupConversion, GroupFormat
 from numc.numerics.kinds import Bfp, Int, Mx, ScaledGroups
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.group_values import GroupCode
@@ -21,9 +21,9 @@ CODE: Mapping[type[GroupFormat], Callable[[GroupConversion, Any], GroupCode]] = 
 }
 
 
-def code_of(to: GroupConversion, width: Value | None = None, *, sums: bool = True) -> GroupCode:
+def code_of(to: GroupConversion, width: Value | None = None, *, factors: Factors = "sums") -> GroupCode:
     """Return what appends the code of a conversion; width: an i64 scalar, if its widths are open.
 
-    sums: as for a `GroupCode`.
+    factors: as for a `GroupCode`.
     """
-    return replace(CODE[type(to.format)](to, to.format), width=width, sums=sums)
+    return replace(CODE[type(to.format)](to, to.format), width=width, factors=factors)

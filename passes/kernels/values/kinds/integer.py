@@ -46,7 +46,7 @@ class IntCode(GroupCode):
     def values(self, code: Code, x: Value, scaling: Scaling, parts: int, drawn: Value | None) -> list[Value]:
         """The integer, where the end of a reduction applies the scales; otherwise the value, at most the largest."""
         units = self.units(code, x, scaling, drawn)
-        if self.sums:
+        if self.factors == "sums":
             return [units]
         product = code.binary("addf", code.binary("mulf", units, scaling.up[0]), code.f32(0.0))  # zeros have no sign
         is_number = code.compare("ord", product, product)

@@ -41,7 +41,8 @@ class MxCode(GroupCode):
         scale = code.binary("maxsi", scale, code.int(-SCALE_BIAS & 0xFFFFFFFF))
         places = 0 if fmt.exponent_bits else fmt.significand_bits
         shift = code.binary("subi", code.int(places), scale)
-        return scaling_by_power(code, magnitude, shift, fmt.unit_exponent if fmt.exponent_bits else 0)
+        is_unit = fmt.exponent_bits and self.factors != "elements"
+        return scaling_by_power(code, magnitude, shift, fmt.unit_exponent if is_unit else 0)
 
     def units(self, code: Code, x: Value, scaling: Scaling, drawn: Value | None) -> Value:
         """The element, as a multiple of the least one."""
@@ -50,9 +51,10 @@ class MxCode(GroupCode):
         return code.binary("mulf", self._element(code, x, scaling, drawn), code.f32(2.0**-self.fmt.unit_exponent))
 
     def values(self, code: Code, x: Value, scaling: Scaling, parts: int, drawn: Value | None) -> list[Value]:
-        """The value, exact in binary32."""
+        """The value, exact in binary32, or the element."""
         if self.fmt.exponent_bits:
-            return [scale_up(code, self._element(code, x, scaling, drawn), scaling)]
+            element = self._element(code, x, scaling, drawn)
+            return [element if self.factors == "elements" else scale_up(code, element, scaling)]
         value = scale_up(code, self._integer(code, x, scaling, drawn), scaling)
         return [code.binary("addf", value, code.f32(0.0))]  # integers have no -0
 

@@ -43,8 +43,10 @@ class ScaledCode(GroupCode):
         factor = scale if shared is None else self._at_most(code, code.binary("mulf", scale, shared))
         infinity, nan = (code.cast("bitcast", code.int(bits), "f32") for bits in (INFINITY, NAN))
         divisor = code.select(code.compare("oeq", factor, code.f32(0.0)), infinity, factor)
-        factor = code.select(code.compare("uge", magnitude, code.int(INFINITY)), nan, factor)
-        return Scaling((divisor,), (factor,), factor)
+        is_nan = code.compare("uge", magnitude, code.int(INFINITY))
+        factor = code.select(is_nan, nan, factor)
+        unit = code.select(is_nan, nan, scale) if self.factors == "elements" else factor
+        return Scaling((divisor,), (factor,), unit)
 
     def _target(self, code: Code, magnitude: Value, shared: Value | None) -> Value:
         """A number that the scale is rounded from; any one where the group is of zeros, or not finite."""
@@ -72,9 +74,9 @@ class ScaledCode(GroupCode):
         return code.binary("mulf", self._element(code, x, scaling, drawn), code.f32(2.0**-self.fmt.unit_exponent))
 
     def values(self, code: Code, x: Value, scaling: Scaling, parts: int, drawn: Value | None) -> list[Value]:
-        """The element, where sums apply the scales; otherwise the value."""
+        """The element, where contractions apply the scales; otherwise the value."""
         element = self._element(code, x, scaling, drawn)
-        return [element if self.sums else code.binary("mulf", element, scaling.up[0])]
+        return [code.binary("mulf", element, scaling.up[0]) if self.factors == "values" else element]
 
     def _element(self, code: Code, x: Value, scaling: Scaling, drawn: Value | None) -> Value:
         quotient = code.binary("divf", x, scaling.down[0])

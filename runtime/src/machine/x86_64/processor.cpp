@@ -103,6 +103,14 @@ uint32_t numc_toward_zero_begin(void) {
 
 void numc_toward_zero_end(uint32_t saved) { numc_ftz_end(saved); }
 
+uint32_t numc_plain_begin(void) {
+  const uint32_t saved = environment();
+  set_environment(saved & ~0xE040u);  // to nearest, neither FTZ nor DAZ
+  return saved;
+}
+
+void numc_plain_end(uint32_t saved) { numc_ftz_end(saved); }
+
 // Between the two calls the flags tell whether a result overflowed, or was tiny and inexact. No exception traps
 // meanwhile, whatever the process has asked for. Flags that were raised before stay raised.
 uint32_t numc_exceptions_begin(void) {

@@ -1,0 +1,272 @@
+"""Units whose operands are blocks with scales, against the model of their instructions (PyPI: mmasim), bit for bit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+
+import arithmetic_vectorised as vectorised
+import numc
+from numc.numerics import reference
+from numc.numerics.grammar import parse_fma
+from numc.numerics.groups import GroupConversion
+from numc.numerics.kinds.scaled_groups import ScaledGroups
+from numc.numerics.numpy_groups import convert_operand, largest_magnitude
+from numc.numerics.operators import Fma
+from numc.numerics.units import UNITS
+from numc.support.errors import NumcError
+from targets_here import HERE
+from tiers import one_in
+from unit_models import DATA, SCALED, codes, in_torch, operands, scaled_instruction
+
+F32 = npt.NDArray[np.float32]
+UNITS_OF_BLOCKS = [name for name, fma in UNITS.items() if fma.multiplies == "elements"]
+ONE_LEVEL = "blackwell_nvfp4, one level"
+
+
+def operator(unit: str) -> Fma:
+    """A unit's operator; of one level: without the scales of tensors, which the instruction does not know."""
+    fma = UNITS[unit.removesuffix(", one level")]
+    if not unit.endswith("one level"):
+        return fma
+    assert isinstance(fma.a, GroupConversion)
+    assert isinstance(fma.a.format, ScaledGroups)
+    to = GroupConversion(replace(fma.a.format, tensor=False), "rne")
+    return replace(fma, name="", a=to, b=to)
+
+
+def parted(rows: F32, to: GroupConversion) -> tuple[F32, F32, np.float32]:
+    """The elements of rows, the scales of their groups, and that of the tensor."""
+    largest = largest_magnitude(rows, to.format)
+    found = convert_operand(rows, to, largest, factors="elements")
+    tensor = to.format.shared_by(float(largest)) if to.format.shares_tensor else 1
+    return found.values, found.units, np.float32(tensor)
+
+
+def as_operand(elements: F32, scales: F32, model: Any, number: int) -> tuple[Any, Any]:
+    """The elements and the scales as the model takes them."""
+    kind, of = ((model.a_type_ptx, model.a_type), (model.b_type_ptx, model.b_type))[number]
+    if model.packing == 2:  # the first one of a pair is in the higher bits
+        nibbles = codes(elements, kind) >> 2
+        x = torch.tensor(nibbles[:, ::2] << 4 | nibbles[:, 1::2])
+    else:
+        x = in_torch(elements, of, kind)
+    if model.s_type == torch.float8_e8m0fnu:
+        exponents = np.frexp(np.where(np.isnan(scales), 1, scales))[1] - 1 + 127
+        of_groups = torch.tensor(np.where(np.isnan(scales), 255, exponents).astype(np.uint8)).view(model.s_type)
+    else:
+        of_groups = torch.tensor(scales).to(model.s_type)
+    return x, of_groups
+
+
+def modelled(unit: str, a: F32, b: F32, c: F32) -> F32:
+    """A product of matrices by a chain of the unit's instruction, and what the scales of tensors make of it."""
+    fma, model = operator(unit), scaled_instruction(unit.removesuffix(", one level"))
+    to_a, to_b = fma.groups or ()
+    (x, of_x, tensor_x), (y, of_y, tensor_y) = parted(a, to_a), parted(np.ascontiguousarray(b.T), to_b)
+    total, depth = torch.tensor(np.zeros_like(c) if fma.shares_tensor else c), a.shape[1]
+    for k in range(0, depth, model.k):
+        steps, groups = slice(k, k + model.k), slice(k // model.block_size, (k + model.k) // model.block_size)
+        first = as_operand(x[:, steps], of_x[:, groups], model, 0)
+        second = as_operand(y[:, steps], of_y[:, groups], model, 1)
+        after = model(first[0], second[0].T, total, first[1], second[1].T)
+        # The exponent that it takes from a NaN or an infinity is arbitrary.
+        lost = ~torch.isfinite(total) & torch.isfinite(after)
+        total = torch.where(lost, total, after)
+    found: F32 = total.numpy()
+    return numc.fma(found, np.float32(tensor_x * tensor_y), c, fma="fp32") if fma.shares_tensor else found
+
+
+def compared(unit: str, data: str, seed: int, size: int) -> int:
+    """Compare whole products with the model's; returns how many steps of the unit these were."""
+    fma = operator(unit)
+    depth = 2 * fma.datapath["l"]
+    a, b, c = operands((size, depth, size), data, seed)
+    with np.errstate(over="ignore", invalid="ignore"):
+        want = modelled(unit, a, b, c)
+    found = vectorised.first_mismatch(numc.matmul(a, b, c, fma=str(fma)), want)
+    assert found is None, f"{unit}, {data}, seed {seed}: {found}"
+    return size * size * depth // fma.datapath["l"]
+
+
+@pytest.mark.parametrize("unit", one_in(99, [*UNITS_OF_BLOCKS, ONE_LEVEL], "blackwell_nvfp4"))
+def test_the_model_of_the_units(unit: str) -> None:
+    for seed, data in enumerate(DATA):
+        assert compared(unit, data, seed, 16)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", [*UNITS_OF_BLOCKS, ONE_LEVEL])
+def test_a_million_steps(unit: str) -> None:
+    steps, seed = 0, 100
+    while steps < 1_000_000:
+        seed += 1
+        steps += compared(unit, DATA[seed % len(DATA)], seed, 160)
+
+
+OTHERS = [
+    "fma(a=mxfp8,b=mxfp6_e3m2,acc=bf16,datapath=fused(l=8,bits=12))",
+    "fma(a=mxfp4,acc=fp16,datapath=fused(l=64,bits=20))",
+    "fma(a=mx(e4m3fn,12),b=mx(e3m2fn,12),acc=fp32:rtz,datapath=fused(l=24,bits=20,run=4))",
+    "fma(a=mx(e4m3fn,32,scale=bf16),b=mx(e5m2,32,scale=fp16),acc=fp16,datapath=fused(l=8,bits=22,least=-5))",
+    "fma(a=mxfp8,acc=e6m9:sr8,datapath=fused(l=16,bits=20))",
+    "fma(a=mxfp8:sr4,b=mxfp8:sr4,acc=e6m9:rtz,datapath=fused(l=16,bits=20))",
+    "fma(a=nvfp4,b=mx(e2m1fn,16,scale=e4m3fn),acc=fp32,datapath=fused(l=8,bits=30,run=8))",
+    "fma(a=mx(e4m3fn,32,scale=e8m0fnu,rule=amax),b=mx(e4m3fn,32,scale=fp16),acc=fp32:rtz,datapath=fused(l=32,bits=25))",
+    "fma(a=mx(e4m3fn,32,scale=e8m0fnu,rule=amax),acc=fp32:rtz,datapath=fused(l=32,bits=25))",
+    "fma(a=mx(e2m1fn,1),acc=e4m3fn,datapath=fused(l=3,bits=9))",
+]
+SHAPES = [(3, 70, 5), (5, 1, 33), (2, 0, 3)]
+
+
+@pytest.mark.parametrize("fma", one_in(99, ["blackwell_mxfp4", *OTHERS, "blackwell_nvfp4"], OTHERS[2], OTHERS[6]))
+def test_kernels_are_the_definition(fma: str) -> None:
+    """Shapes that are no whole blocks, groups or vectors, with one step and with none."""
+    for seed, data in enumerate(DATA):
+        shape = SHAPES[seed % 3]
+        a, b, c = operands(shape, data, seed)
+        want = reference.matmul(a, b, c, fma, seed=seed)
+        found = vectorised.first_mismatch(numc.matmul(a, b, c, fma=fma, seed=seed), want)
+        assert found is None, f"{fma}, {data}, {shape}: {found}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", HERE)
+@pytest.mark.parametrize("fma", [*UNITS_OF_BLOCKS[::5], *UNITS_OF_BLOCKS[-3:], *OTHERS])
+def test_every_target(fma: str, target: str) -> None:
+    """Several blocks of k and threads, against kernels without cheap sequences."""
+    for seed, data in enumerate(DATA):
+        a, b, c = operands([(3, 70, 5), (70, 1100, 40), (1, 300, 70)][seed % 3], data, seed)
+        want = reference.matmul(a, b, c, fma) if a.size < 300 else numc.matmul(a, b, c, fma=fma, target="portable")
+        found = vectorised.first_mismatch(numc.matmul(a, b, c, fma=fma, target=target, threads=2), want)
+        assert found is None, f"{fma}, {data}, {target}: {found}"
+
+
+@pytest.mark.parametrize("unit", one_in(9, ["blackwell_nvfp4", "blackwell_mxfp8_mxfp4", "blackwell_mxfp6"]))
+def test_models(unit: str) -> None:
+    """A model of PyTorch, with packed weights."""
+    torch.manual_seed(0)
+    layers = [torch.nn.Conv1d(3, 8, 3, padding=1), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8 * 9, 10)]
+    model, x = torch.nn.Sequential(*layers).eval(), torch.randn(2, 3, 9)
+    program = numc.compile(model, (x,), fma=unit, pack_weights=True)
+    report = numc.verify(program, {program.inputs[0].name: x.numpy()}, samples=20)
+    assert report.mismatches == 0, report.first
+    with numc.collect_stats(("rounding", "exponents")) as collected:
+        program(x.numpy())
+    assert [row.fma for row in collected.statistics.rows] == [unit] * 2
+    assert "fixed-point additions" in collected.statistics.rows[0].instructions
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", UNITS_OF_BLOCKS[::9])
+def test_a_network_of_onnx(unit: str) -> None:
+    program = numc.compile("examples/digits/cnn.onnx", fma=unit)
+    images = np.load("examples/digits/heldout.npz")["images"][:8]
+    report = numc.verify(program, {"x": images})
+    assert report.mismatches == 0, report.first
+
+
+@pytest.mark.slow
+def test_training() -> None:
+    """The gradients of a layer are products of the operators of their roles, which bytes of the numbers say."""
+    torch.manual_seed(0)
+    roles = {"dgrad": "blackwell_mxfp8_e5m2_mxfp8", "wgrad": "blackwell_mxfp8_e5m2"}
+    layer, x = torch.nn.Linear(40, 12, bias=False), torch.randn(50, 40, requires_grad=True)
+    compiled = torch.compile(layer, backend=numc.backend("blackwell_nvfp4", **roles))
+    out = compiled(x)
+    seed = torch.randn_like(out)
+    out.backward(seed)
+    w, of_x, g = layer.weight.detach().numpy(), x.detach().numpy(), seed.numpy()
+    assert layer.weight.grad is not None
+    assert x.grad is not None
+    pairs = [
+        (out.detach(), numc.matmul(of_x, w.T, fma="blackwell_nvfp4")),
+        (x.grad, numc.matmul(g, w, fma=roles["dgrad"])),
+        (layer.weight.grad, numc.matmul(np.ascontiguousarray(g.T), of_x, fma=roles["wgrad"])),
+    ]
+    for found, want in pairs:
+        assert (difference := vectorised.first_mismatch(found.numpy(), want)) is None, difference
+
+
+@pytest.mark.parametrize(
+    ("fma", "a", "b", "c", "want"),
+    [
+        # 2 * 2^-3 and 1.5 * 2^-4 have the exponents -2 and -4, however large the scales are.
+        ("fma(a=mx(e2m1fn,2),acc=fp32:rtz,datapath=fused(l=2,bits=1))", [4, 0.5], [4, 3], 0, 16),
+        # A run of products that cancels has the exponent of its scales, and cuts the accumulator off.
+        ("fma(a=mx(e2m1fn,2),acc=fp32:rtz,datapath=fused(l=2,bits=1,run=2))", [16, -16], [4, 4], 1.5, 0),
+        ("fma(a=mx(e2m1fn,2),acc=fp32:rtz,datapath=fused(l=2,bits=1))", [0, 0], [4, 4], 1.25, 1),
+        # A scale of a tensor multiplies the whole sum, which is added in float32, to nearest.
+        ("fma(a=nvfp4,acc=fp32:rtz,datapath=fused(l=16,bits=25))", [3, 6], [1, 1], 2.0**25, 2.0**25 + 8),
+    ],
+)
+def test_by_hand(fma: str, a: list[float], b: list[float], c: float, want: float) -> None:
+    x, y, start = np.float32([a]), np.float32(b)[:, None], np.float32([[c]])
+    for found in (reference.matmul(x, y, start, fma), numc.matmul(x, y, start, fma=fma)):
+        assert found.item() == want
+
+
+def test_names() -> None:
+    assert len(UNITS_OF_BLOCKS) == 28
+    assert len({*SCALED} & {name.removeprefix("blackwell_") for name in UNITS_OF_BLOCKS}) == 5
+    for name in UNITS_OF_BLOCKS:
+        fma = parse_fma(name)
+        assert str(fma) == name
+        assert parse_fma(f"fma(a={fma.a},b={fma.b},acc={fma.acc},datapath={fma.datapath})") == fma
+
+
+@pytest.mark.parametrize(
+    ("fma", "message"),
+    [
+        (
+            "fma(a=bf16,acc=fp32,datapath=fused(l=4,bits=20,run=2))",
+            "a run shares scales, and a and b are not both of groups",
+        ),
+        ("fma(a=bf16,b=mxfp8,acc=fp32,datapath=fused(l=4,bits=20,run=2))", "a run shares scales"),
+        (
+            "fma(a=mxfp8,acc=fp32,datapath=fused(l=24,bits=20))",
+            "l=24 with groups of 32, want a multiple of 32 or a part of it",
+        ),
+        ("fma(a=mxfp8,acc=fp32,datapath=fused(l=32,bits=20,run=5))", "run=5, want a part of l=32 and of groups of 32"),
+        (
+            "fma(a=mxint8,acc=fp32,datapath=fused(l=32,bits=20))",
+            "a=mxint8, datapath 'fused' takes groups of floating-point elements",
+        ),
+        (
+            "fma(a=mx(nf4,32,scale=fp16),acc=fp32,datapath=fused(l=32,bits=20))",
+            "floating-point elements, such as mxfp8 or nvfp4",
+        ),
+        (
+            "fma(a=bfp(16,8,3),acc=fp32,datapath=fused(l=16,bits=20))",
+            "datapath 'fused', 'bfp(16,8,3)' takes fp32 or fmac2",
+        ),
+        (
+            "fma(a=nvfp4,acc=fp16,datapath=fused(l=16,bits=20))",
+            "acc=fp16, the scales of tensors multiply a sum in fp32",
+        ),
+        (
+            "fma(a=mxfp8,acc=bf16x2,datapath=fused(l=32,bits=20))",
+            "acc=bf16x2, datapath 'fused' takes formats of one part",
+        ),
+        ("fma(a=mxfp8:sr4,acc=e5m9:sr4,datapath=fused(l=32,bits=20))", "would draw the same bits"),
+        (
+            "fma(a=mx(e4m3fn,32,scale=fp32),acc=fp32,datapath=fused(l=32,bits=20))",
+            "the sum of a block takes more than 53 bits",
+        ),
+        (
+            "fma(a=mxfp8_e5m2,acc=fp32,datapath=fused(l=32,bits=20,run=32))",
+            "the sum of a block takes more than 53 bits",
+        ),
+        ("fma(a=mxfp8,acc=fp32,chunk=64,datapath=fused(l=32,bits=20))", "chunk=64, formats with groups"),
+        ("fma(a=mxfp8,acc=fp32,datapath=dot(l=4))", "datapath 'dot', 'mxfp8_e4m3' takes fp32 or fused"),
+    ],
+)
+def test_what_does_not_fit(fma: str, message: str) -> None:
+    with pytest.raises(NumcError) as error:
+        parse_fma(fma)
+    assert message in str(error.value)
