@@ -45,8 +45,6 @@ def steps_of_dot(of: Interface, count: int, source: random.Random) -> list[dict[
     operands = Operands(of, source)
     steps = [operands.random(ordinary=True) for _ in range(count)]
     shared = {name: codes for name, codes in steps[0].items() if name.endswith(("_top", "_tensor", "c"))}
-    if of.op.grouped != (None, None) and not of.op.group_length:
-        shared |= {name: codes for name, codes in steps[0].items() if name.endswith("_scale")}
     return [{**step, **shared} for step in steps]
 
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from numc.compiler.arrays.words import checked_align, word_bytes
 from numc.compiler.options import Options
 from numc.frontends.load import has_inputs, load
+from numc.hardware.areas import synthesized_area
+from numc.hardware.synthesis import Synthesized
 from numc.numerics.formats import Format
 from numc.numerics.grammar import parse_fma
 from numc.numerics.groups import GroupFormat
@@ -102,6 +104,23 @@ class Report:
     def area(self) -> float:
         """The area units of an FMA, averaged over all of them."""
         return FP32_AREA / self.iso_area
+
+    @property
+    def gates(self) -> float:
+        """The gates of an FMA after synthesis, averaged over all of them; 0 if there are none.
+
+        Raises NumcError for an operator that has no circuit, and where Yosys is needed and missing.
+        """
+        fmas = sum(cost.fmas for cost in self.costs)
+        return sum(row.gates * cost.fmas for row, cost in zip(self.synthesized, self.costs, strict=True)) / max(fmas, 1)
+
+    @property
+    def synthesized(self) -> list[Synthesized]:
+        """The operator of each contraction after synthesis, by the table that comes with numc or by Yosys.
+
+        Raises NumcError as `gates` does.
+        """
+        return [synthesized_area(parse_fma(cost.fma)) for cost in self.costs]
 
     @property
     def bytes(self) -> int:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
 from numc.cli import output
 from numc.cli.source import Arithmetic, arithmetic_options, check_model, fixed_options
+
+if TYPE_CHECKING:
+    from numc.studies.cost import Report
 
 _EPILOG = """\b
 Area units are significand bits of A times those of B for every multiplier; an fp32 FMA has 576.
@@ -20,6 +24,7 @@ Examples:
   numc cost model.onnx --policy mixed.policy --machine mine.toml --json
   numc cost model.onnx --policy highbfp --batch 256 --machine fast --training
   numc cost model.onnx --fma 'bf16_2_2{4}' --fma-share 0.395
+  numc cost model.onnx --fma 'fmac(e4m3)' --synthesize
 """
 
 
@@ -32,6 +37,7 @@ Examples:
 @click.option("--training", is_flag=True, help="A training step: the gradients of every contraction, too.")
 @click.option("--align", type=int, metavar="BITS", help="Store values in words of 8, 16, 32 or 64 bits.")
 @click.option("--fma-share", type=float, metavar="F", help="Share of FMAs in a step, 0 to 1: speed-up of the step.")
+@click.option("--synthesize", is_flag=True, help="Areas from synthesis: the table of numc, otherwise Yosys runs.")
 @click.option("--json", "want_json", is_flag=True, help="Print JSON.")
 def cost_command(
     model: str,
@@ -41,6 +47,7 @@ def cost_command(
     training: bool,
     align: int | None,
     fma_share: float | None,
+    synthesize: bool,
     want_json: bool,
 ) -> None:
     """Count multiply-adds, area, bytes and passes of every contraction, and estimate times for a machine."""
@@ -56,8 +63,9 @@ def cost_command(
     with output.busy(f"reading {model}"):
         decisions = decisions_of(load_file(model, arithmetic.fixed), None, options, training=training)
         costs = report(decisions, known, free=batch, fma_share=share, align=align)
+        gates = _Gates(costs) if synthesize else None
     if want_json:
-        output.as_json(costs.as_json())
+        output.as_json({**costs.as_json(), **({} if gates is None else gates.as_json())})
         return
     columns = ["layer", "shape", "fma", "FMAs", "bf16 products", "area", "iso-area", "bytes", "passes"]
     rows: list[list[object]] = [
@@ -75,11 +83,47 @@ def cost_command(
             micro = ["" if each[key] is None else f"{each[key] * 1e6:.4g}" for key in ("seconds", "joules")]
             limits = ["", ""] if cost is None else [cost.bound, f"{cost.utilisation:.4g}"]
             row += [each["moved"], each["cycles"], micro[0], *limits, micro[1]]
+    if gates is not None:
+        columns += gates.columns
+        for row, cells in zip(rows, gates.cells(), strict=True):
+            row += cells
     output.table(columns, [[cell if cell != "" else "-" for cell in row] for row in rows])
     if known is not None:
         faster = "" if costs.speed_up is None else f", {costs.speed_up:.3g} times as fast as fp32"
         guessed = f"; assumed, not from a source: {', '.join(known.assumed)}" if known.assumed else ""
         output.say(f"{known.name}: {known.about}{faster}{guessed}", err=not sys.stdout.isatty())
+    if gates is not None:
+        output.say(f"gates: {gates.source}", err=not sys.stdout.isatty())
     if share is not None:
         whole = f"a step of which FMAs take {share:.4g}: {costs.step_speed_up:.4g} times as fast as in fp32"
         output.say(whole, err=not sys.stdout.isatty())
+
+
+class _Gates:
+    """Areas from synthesis, for each contraction and for an FMA of the model on average."""
+
+    columns = ("products", "adder", "accumulator", "conversion", "gates", "iso-gates", "levels", "ns", "register bits")
+
+    def __init__(self, costs: Report) -> None:
+        from numc.hardware.areas import NAME, synthesized_area, table
+        from numc.numerics.operators import FMAS
+
+        self.rows, self.mean = costs.synthesized, costs.gates
+        self.fp32 = synthesized_area(FMAS["fp32"]).gates
+        other = sorted({row.operator for row in self.rows} - set(table()))
+        self.source = NAME + (f"; by yosys now: {', '.join(other)}" if other else "")
+
+    def cells(self) -> list[list[object]]:
+        """A row for each contraction, and the mean."""
+        each: list[list[object]] = [
+            [r.products, r.adder, r.accumulator, r.conversion, r.gates, f"{self.fp32 / r.gates:.4g}", r.levels,
+             f"{r.picoseconds / 1000:.3g}", r.registers]
+            for r in self.rows
+        ]  # fmt: skip
+        mean = [f"{self.mean:.4g}", f"{self.fp32 / self.mean:.4g}" if self.mean else ""]
+        return [*each, ["", "", "", "", *mean, "", "", ""]]
+
+    def as_json(self) -> dict[str, object]:
+        """The rows of the operators, and where they are from."""
+        operators = {row.operator: {**row.as_json(), "gates": row.gates} for row in self.rows}
+        return {"synthesis": {"source": self.source, "gates": self.mean, "operators": operators}}

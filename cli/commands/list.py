@@ -107,6 +107,26 @@ def _units() -> Rows:
     ]
 
 
+def _areas() -> Rows:
+    from numc.hardware.areas import table
+
+    return [
+        {
+            "operator": name,
+            "products taken": row.taken,
+            "products": row.products,
+            "adder": row.adder,
+            "accumulator": row.accumulator,
+            "conversion": row.conversion,
+            "gates of a product": row.gates,
+            "levels": row.levels,
+            "ns": round(row.picoseconds / 1000, 1),
+            "register bits": row.registers,
+        }
+        for name, row in table().items()
+    ]
+
+
 def _datapaths() -> Rows:
     from numc.numerics.datapaths import DATAPATHS, DEFINED, Blocks, Own, Steps
 
@@ -187,6 +207,7 @@ _LISTS: dict[str, Callable[[], Rows]] = {
     "fmas": _fmas,
     "units": _units,
     "datapaths": _datapaths,
+    "areas": _areas,
     "machines": _machines,
     "presets": _presets,
     "passes": _passes,
@@ -199,7 +220,7 @@ _LISTS: dict[str, Callable[[], Rows]] = {
 @click.argument("what", type=click.Choice(list(_LISTS)))
 @click.option("--json", "want_json", is_flag=True, help="Print JSON.")
 def list_command(what: str, want_json: bool) -> None:
-    """List formats, FMA operators, matrix units, datapaths, machines, presets, passes in order, stages or targets."""
+    """List formats, FMA operators, units, datapaths, areas, machines, presets, passes in order, stages or targets."""
     if what in ("passes", "stages"):
         check_torch_mlir()
     rows = _LISTS[what]()

@@ -20,7 +20,7 @@ _CHAIN = 24  # significant bits of a step of the chain of MX
 
 
 @dataclass(frozen=True)
-class _Group:
+class Group:
     """Integers in units of 2^exponent.
 
     factor: what a sum of elements is multiplied by in binary32; elements: these numbers, where a sum rounds.
@@ -35,7 +35,7 @@ class _Group:
 
 def group_circuit(op: Fma, length: int, ports: Mapping[str, Int]) -> Int:
     """The code of the binary32 accumulator after one group."""
-    x, y = (_group(name, to, length, ports) for name, to in zip("ab", op.grouped, strict=True) if to is not None)
+    x, y = (read_group(name, to, length, ports) for name, to in zip("ab", op.grouped, strict=True) if to is not None)
     c = decode(FP32.format, ports["c"])
     products = [i * j for i, j in zip(x.integers, y.integers, strict=True)]
     total = _sum(products, exact=op.group is not None and not isinstance(op.group, Mx))
@@ -90,7 +90,8 @@ def _to_bits(x: Int, bits: int) -> Int:
     return select(x < 0, -rounded, rounded)
 
 
-def _group(name: str, to: GroupConversion, length: int, ports: Mapping[str, Int]) -> _Group:
+def read_group(name: str, to: GroupConversion, length: int, ports: Mapping[str, Int]) -> Group:
+    """The elements of an operand's group, and its scale."""
     fmt = to.format
     if isinstance(fmt, Bfp):
         return _bfp(name, fmt, length, ports)
@@ -99,7 +100,7 @@ def _group(name: str, to: GroupConversion, length: int, ports: Mapping[str, Int]
     if isinstance(fmt, ScaledGroups):
         return _elements(name, fmt, length, ports)
     integers = _signed_fields(ports[name], fmt.code_bits, length)
-    return _Group(integers, 0, 0, decode(FP32.format, ports[f"{name}_scale"]))
+    return Group(integers, 0, 0, decode(FP32.format, ports[f"{name}_scale"]))
 
 
 def _signed_fields(codes: Int, bits: int, length: int) -> list[Int]:
@@ -111,7 +112,7 @@ def signed(code: Int, bits: int) -> Int:
     return code - (field(code, bits - 1, 1) << bits)
 
 
-def _bfp(name: str, fmt: Bfp, length: int, ports: Mapping[str, Int]) -> _Group:
+def _bfp(name: str, fmt: Bfp, length: int, ports: Mapping[str, Int]) -> Group:
     m = fmt.magnitude_bits
     codes = [field(ports[name], n * (m + 1), m + 1) for n in range(length)]
     sizes = [below(code, m) for code in codes]
@@ -120,15 +121,15 @@ def _bfp(name: str, fmt: Bfp, length: int, ports: Mapping[str, Int]) -> _Group:
     for size in sizes[1:]:
         every = every | size
     exponent = signed(ports[f"{name}_top"], TOP_BITS) + own - (fmt.window + m - 1)
-    return _Group(integers, exponent, (own == fmt.window) & (every == 0))
+    return Group(integers, exponent, (own == fmt.window) & (every == 0))
 
 
-def _mx(name: str, fmt: Mx, length: int, ports: Mapping[str, Int]) -> _Group:
+def _mx(name: str, fmt: Mx, length: int, ports: Mapping[str, Int]) -> Group:
     scale = ports[f"{name}_scale"]
     single: Format = fmt.single or Fixed(1, fmt.significand_bits)
     integers = [_integer(decode(single, each), single) for each in _fields(ports[name], fmt.element_bits, length)]
     exponent = scale - SCALE_BIAS + single.unit_exponent
-    return _Group(integers, exponent, scale == (1 << SCALE_BITS) - 1)
+    return Group(integers, exponent, scale == (1 << SCALE_BITS) - 1)
 
 
 def _fields(codes: Int, bits: int, length: int) -> list[Int]:
@@ -141,7 +142,7 @@ def _integer(x: Real, fmt: Format) -> Int:
     return select(x.sign, -size, size)
 
 
-def _elements(name: str, fmt: ScaledGroups, length: int, ports: Mapping[str, Int]) -> _Group:
+def _elements(name: str, fmt: ScaledGroups, length: int, ports: Mapping[str, Int]) -> Group:
     elements = [decode(fmt.element, each) for each in _fields(ports[name], fmt.element.bits, length)]
     integers = [_integer(each, fmt.element) for each in elements]
     factor = decode(fmt.scale, ports[f"{name}_scale"])
@@ -149,4 +150,4 @@ def _elements(name: str, fmt: ScaledGroups, length: int, ports: Mapping[str, Int
         tensor = decode(FP32.format, ports[f"{name}_tensor"])
         saturating = Conversion(FORMATS["fp32"], overflow="sat")
         factor = decode(FP32.format, encode(multiply(factor, tensor), saturating))
-    return _Group(integers, fmt.element.unit_exponent, 0, factor, elements)
+    return Group(integers, fmt.element.unit_exponent, 0, factor, elements)

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from numc.hardware.areas import NAME
 from numc.studies.cost import Report
 from numc.studies.hardware.machine import Machine
 from numc.support.errors import NumcError, did_you_mean, quoted
 
 OBJECTIVES: Mapping[str, str] = MappingProxyType(
     {
+        "gates": f"gates of an FMA after synthesis, the mean over all FMAs ({NAME})",
         "bytes": "bytes of A, B and the results of all contractions",
-        "area": "area units of an FMA, the mean over all FMAs",
+        "area": "area units of an FMA, those of its multipliers alone, the mean over all FMAs",
         "passes": "passes of an fMAC, the mean over all FMAs; block floating point only",
         "latency": "seconds on a machine",
         "energy": "joules on a machine whose power is known",

@@ -34,6 +34,7 @@ LONG = (
         "diff.md",
         "figures.md",
         "generate.md",
+        "hardware.md",
         "own-arithmetic.md",
         "quantised-checkpoints.md",
         "search.md",

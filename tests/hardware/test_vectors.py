@@ -94,6 +94,10 @@ def test_groups_of_block_floating_point_are_exact_sums():
             assert to_float(Encoding(FP32.format).decode(of.expected(codes))) == want, codes
 
 
+def test_a_sum_of_integers_is_one_step():
+    assert {len(dot.steps) for dot in dots_of(interface(parse_fma("int8")), 3, 1)} == {1}
+
+
 def test_every_named_operator_has_vectors():
     named = [op for op in NAMED.values() if op.groups is None]
     for op in [*named, *(parse_fma(t) for t in ("highbfp", "mxfp8", "mxint8", "nvfp4", "int8", "mxfp4"))]:
