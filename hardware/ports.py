@@ -9,6 +9,7 @@ from functools import cache
 
 from numc.hardware.encodings import Encoding
 from numc.numerics.datapaths import Blocks, Own
+from numc.numerics.defined import definition_of, is_defined
 from numc.numerics.exact.value import POINT, Value
 from numc.numerics.formats import Conversion
 from numc.numerics.formats.rounding import rounder
@@ -18,6 +19,7 @@ from numc.numerics.kinds.mx import SCALE_BIAS, SCALE_BITS, Mx
 from numc.numerics.kinds.scaled_groups import ScaledGroups
 from numc.numerics.operators import FP32, Fma
 from numc.numerics.reference.datapaths import BLOCKS, STEPS, Draws, contraction
+from numc.numerics.reference.defined import defined_run
 from numc.numerics.reference.group_operators import Vector, add_group, group_dot
 from numc.support.errors import NumcError
 
@@ -87,6 +89,8 @@ def interface(op: Fma) -> Interface:
         raise NumcError(f"operator '{op}': a reduction says how long its splits are, hardware knows none: want chunk=c")
     if op.groups is not None and op.datapath.name in ("fused", "int"):
         raise NumcError(f"operator '{op}': datapath '{op.datapath.name}' has no step on groups: want datapath=fp32")
+    if is_defined(op) and definition_of(op).register:
+        raise NumcError(f"operator '{op}' has no ports: its accumulator is a register, want one of a format")
     if op.groups is not None:
         return _of_groups(op, *op.groups)
     path, (to_a, to_b) = op.datapath, op.singles
@@ -119,6 +123,9 @@ def _step(op: Fma) -> Callable[[_Parts, _Parts, Value, int, int], Value]:
     if isinstance(within, Own):
         whole = contraction(op)
         return lambda x, y, c, _, __: whole(x, y, c, Draws(0, 0))
+    if is_defined(op):
+        run = defined_run(op)
+        return lambda x, y, c, noise, _: run(x, y, c, [(0, noise)])
     if isinstance(within, Blocks):
         block = BLOCKS[name](op)
         return lambda x, y, c, noise, _: block(x, y, c, noise)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 from numc.hardware.circuits.block_circuits import block_circuit
+from numc.hardware.circuits.defined_circuits import defined_circuit
 from numc.hardware.circuits.group_circuits import group_circuit
 from numc.hardware.circuits.reals import decode, encode
 from numc.hardware.circuits.step_circuits import step_circuit
@@ -13,6 +14,7 @@ from numc.hardware.circuits.sums import add
 from numc.hardware.ports import Interface, interface
 from numc.numerics.circuits import Circuit, Int, trace
 from numc.numerics.datapaths import Blocks, Own
+from numc.numerics.defined import is_defined
 from numc.numerics.operators import FP32, Fma
 from numc.support.errors import NumcError
 
@@ -39,7 +41,8 @@ def _function(of: Interface) -> Callable[..., dict[str, Int]]:
         return {"d": step_circuit(op, (a, b), c, u, v)}
 
     def block(a: Int, b: Int, c: Int, u: Int = 0) -> dict[str, Int]:
-        return {"d": block_circuit(op, of.products, (a, b), c, u)}
+        circuit_of = defined_circuit if is_defined(op) else block_circuit
+        return {"d": circuit_of(op, of.products, (a, b), c, u)}
 
     def group(**ports: Int) -> dict[str, Int]:
         return {"d": group_circuit(op, of.products, ports)}
