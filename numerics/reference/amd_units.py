@@ -72,13 +72,10 @@ def staged_block(op: Fma) -> _Block:
         return sum(_cut(int(value) << _BELOW, top - bits) for value, _ in terms), top
 
     def block(a: Sequence[_Parts], b: Sequence[_Parts], c: Value, noise: int) -> Value:
-        pairs = [(x[0], y[0]) for x, y in zip(a, b, strict=True)]
+        pairs = [_with_infinity(x[0], y[0]) for x, y in zip(a, b, strict=True)]
         if not all(type(value) is int or value == 0 for pair in [*pairs, (c, c)] for value in pair):
             return to_acc(exact_sum(pairs, c), noise)  # an infinity or a NaN
         terms = [(x * y, exponent_of(x, to_a) + exponent_of(y, to_b)) if x and y else (0, _BELOW_ALL) for x, y in pairs]
-        infinities = [math.copysign(math.inf, value) for value, _ in terms if abs(value) >= _LARGEST]
-        if infinities:
-            return to_acc(sum(infinities), noise)
         if apart:
             stages = [stage(terms[0::2]), stage(terms[1::2])]
             top = max(exponent for _, exponent in stages)
@@ -95,6 +92,13 @@ def staged_block(op: Fma) -> _Block:
         return to_acc(_floor(total, exponent - wide), noise)
 
     return block
+
+
+def _with_infinity(x: Value, y: Value) -> tuple[Value, Value]:
+    """The factors of a product, one of which is an infinity if the unit takes the product for one."""
+    if type(x) is int and type(y) is int and abs(x * y) >= _LARGEST:
+        return math.copysign(math.inf, x * y), ONE
+    return x, y
 
 
 def _floor(x: int, quantum: int) -> int:

@@ -89,7 +89,7 @@ def leave(m: Micro, segment: Segment, values: Accumulators) -> None:
 
 
 def leave_plainly(m: Micro, segment: Segment, values: Accumulators) -> None:
-    """The same, where sums are computed in a mode of the processor that is not that of additions to totals."""
+    """Such additions, where sums are computed in a mode of the processor that is not that of totals."""
     f, code = m.f, m.code
     sums = [(code.at(f["tile"], n), code.at(f["tile"], m.setting.accumulators + n)) for n in m.places]
     for (_, behind), value in zip(sums, values, strict=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -10,7 +10,7 @@ from functools import partial
 from numc.numerics.formats import Conversion, Record
 from numc.numerics.operators import FP32, Fma
 from numc.passes.kernels.builder import Code, Function
-from numc.passes.kernels.datapaths.blocks import cut_integers
+from numc.passes.kernels.datapaths.blocks import staged_integers
 from numc.passes.kernels.datapaths.blocks.alignment import (
     cut_scale,
     cut_sums,
@@ -25,7 +25,7 @@ from numc.passes.kernels.datapaths.steps.chain import emit_add_to_odd, emit_to_o
 from numc.passes.kernels.environment import subnormals_flushed
 from numc.passes.kernels.setting import Parts, Setting
 from numc.passes.kernels.ssa import Value
-from numc.passes.kernels.values.carrier import F32, F64
+from numc.passes.kernels.values.carrier import F64
 from numc.passes.kernels.values.rounding import emit_round
 
 _BELOW_ALL = -400  # the exponent of products that are zeros: no other is below -298
@@ -155,29 +155,6 @@ def staged(code: Code, fma: Fma, products: Products, sums: Accumulators, drawn: 
     return _second_stage(code, fma, [stage(share) for share in _shares(fma, products)], sums, drawn)
 
 
-def staged_integers(m: Micro, products: Products, sums: Accumulators) -> Accumulators:
-    """Append these sums with products in binary32, cut to 32-bit integers (cut_integers.py)."""
-    code, fma = m.code, m.setting.fma
-
-    def stage(share: Products) -> _Stage:
-        powers = cut_integers.highest_powers(m, share, len(sums))
-        totals = cut_integers.cut_sums(m, share, cut_integers.scales_of(m, powers), [code.int(0)] * len(sums))
-        tops = []
-        for power in powers:
-            exponent = code.binary("subi", code.binary("shrui", power, code.int(23)), code.int(F32.bias))
-            tops.append(code.select(code.compare("eq", power, code.int(0)), code.int(_BELOW_ALL), exponent))
-        return tops, [code.cast("sitofp", total, "f64") for total in totals]
-
-    stages = [stage(share) for share in _shares(fma, products)]
-    return _second_stage(code, fma, stages, sums, [NOTHING] * len(sums), floor=_floor_by_bits)
-
-
-def staged_limits(s: Setting) -> Guard | None:
-    """When that is exact."""
-    fits = cut_integers.cuts_exactly(s.fma) and s.fma.datapath["l"] * 4 << s.fma.datapath["bits"] < 2**31
-    return cut_integers.cut_guard(s.fma) if fits and not s.fma.draws else None
-
-
 #: Of every accumulator, the largest exponent of its products, and their sum in units of the last bit that is kept.
 _Stage = tuple[list[Value], list[Value]]
 
@@ -187,7 +164,7 @@ def _shares(fma: Fma, products: Products) -> list[Products]:
     return [products.share(n, ways) for n in range(ways)]
 
 
-def _floor_by_exponent(code: Code, fma: Fma, x: Value, unit: Value) -> Value:
+def _own_floor(code: Code, fma: Fma, x: Value, unit: Value) -> Value:
     """``x * 2^unit`` floored to the bits that a sum keeps below its exponent, which is emin of a subnormal number."""
     bits = code.cast("bitcast", code.unary("math.absf", x), "i64")
     exponent = code.cast("trunci", code.binary("shrui", bits, code.int(52, "i64")), "i32")
@@ -198,34 +175,10 @@ def _floor_by_exponent(code: Code, fma: Fma, x: Value, unit: Value) -> Value:
     return code.binary("mulf", _scaled_floor(code, x, code.binary("subi", unit, last)), power_of_two(code, last))
 
 
-def _floor_by_bits(code: Code, fma: Fma, x: Value, unit: Value) -> Value:
-    """``x * 2^unit`` floored by its bits, of finite integers `x`: a subnormal number has fewer bits than a sum keeps.
-
-    Negative numbers get larger magnitudes, where one that is rounded up may be a power of two.
-    """
-    low = (1 << 52 - fma.datapath["sum"]) - 1
-    bits = code.cast("bitcast", x, "i64")
-    up = code.binary("andi", code.binary("shrsi", bits, code.int(63, "i64")), code.int(low, "i64"))
-    floored = code.binary("andi", code.binary("addi", bits, up), code.int(~low, "i64"))
-    return code.binary("mulf", code.cast("bitcast", floored, "f64"), power_of_two(code, unit))
-
-
-#: Appends that, given an operator, the number of units and the exponent of a unit.
-_Floor = Callable[[Code, Fma, Value, Value], Value]
-
-
 def _second_stage(
-    code: Code,
-    fma: Fma,
-    stages: Sequence[_Stage],
-    sums: Accumulators,
-    drawn: Sequence[Drawn],
-    floor: _Floor = _floor_by_exponent,
+    code: Code, fma: Fma, stages: Sequence[_Stage], sums: Accumulators, drawn: Sequence[Drawn]
 ) -> Accumulators:
-    """Append the sum of the stages of products and of accumulators.
-
-    floor: how numbers are floored to so many bits below their own exponent.
-    """
+    """Append the sum of the stages of products and of accumulators."""
     tops, totals = stages[0]
     if len(stages) > 1:
         (tops, totals), others = ([*tops], [*totals]), stages[1]
@@ -236,7 +189,7 @@ def _second_stage(
     results = []
     for top, total, c, each in zip(tops, totals, sums, drawn, strict=True):
         x, highest = _aligned_sum(code, fma, top, total, c)
-        results.append(_rounded(code, floor(code, fma, x, highest), fma, each))
+        results.append(_rounded(code, _own_floor(code, fma, x, highest), fma, each))
     return results
 
 
@@ -269,4 +222,4 @@ def _aligned_sum(code: Code, fma: Fma, top: Value, total: Value, c: Value) -> tu
 
 DOT = replace(in_blocks(dot, exact_dot), limits=dot_limits, wide=True, cheap_wide=True)
 PAIRWISE = replace(in_blocks(tree), around=_around)
-STAGED = replace(in_blocks(staged, staged_integers), limits=staged_limits, wide=True)
+STAGED = replace(in_blocks(staged, staged_integers.block), limits=staged_integers.limits, wide=True)
