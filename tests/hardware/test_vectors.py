@@ -22,7 +22,7 @@ from numc.numerics.operators import FMAS, FP32
 from numc.numerics.units import NAMED
 from numc.support.errors import NumcError
 
-STEPS = ["bf16_1_1", "bf16_1_3", "bf16_2_2{3}", "bf16_3_3{9}", "hfp8_bwd"]
+STEPS = ["bf16_1_3", "bf16_2_2{3}", "hfp8_bwd"]
 OTHERS = [
     "fmac(e4m3)",
     "fmac(e6m9n:rup,datapath=exact)",
@@ -120,7 +120,7 @@ def test_corners_meet_what_a_unit_gets_wrong():
 
 def test_testfloat_has_the_flags_of_mpfr():
     """The result, and all flags but underflow, which is stated: tiny when rounded with an unbounded exponent."""
-    lines = vectors(FMAS["fp32"], ["corner", "random"], 100).files["mulAdd.txt"].decode().splitlines()[::13]
+    lines = vectors(FMAS["fp32"], ["corner"], 100).files["mulAdd.txt"].decode().splitlines()[::13]
     seen = set()
     for line in lines:
         a, b, c, result, flags = (int(word, 16) for word in line.split())

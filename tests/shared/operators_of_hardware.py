@@ -24,4 +24,4 @@ GROUPS = [
     "nvfp4",
 ]
 GROUPS += ["int8", "mx(nf4,16,scale=fp16)", "mx(int4,8,scale=fp16)"]
-ALL = [*NAMED, *OTHERS, *UNITS, *GROUPS]
+ALL = [*NAMED, *OTHERS, *(name for name, op in UNITS.items() if not op.groups), *GROUPS]
