@@ -16,6 +16,6 @@ def parsed(text: str) -> dict[str, Any]:
     """
     try:
         table: dict[str, Any] = _TOML.loads(text)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
     return table
