@@ -200,7 +200,8 @@ def test_training() -> None:
         ("fma(a=mx(e2m1fn,2),acc=fp32:rtz,datapath=fused(l=2,bits=1))", [4, 0.5], [4, 3], 0, 16),
         # A run of products that cancels has the exponent of its scales, and cuts the accumulator off.
         ("fma(a=mx(e2m1fn,2),acc=fp32:rtz,datapath=fused(l=2,bits=1,run=2))", [16, -16], [4, 4], 1.5, 0),
-        ("fma(a=mx(e2m1fn,2),acc=fp32:rtz,datapath=fused(l=2,bits=1))", [0, 0], [4, 4], 1.25, 1),
+        # One whose products are all zeros has none, though its scales are 16 and 1.
+        ("fma(a=mx(e2m1fn,2),acc=fp32:rtz,datapath=fused(l=2,bits=1,run=2))", [64, 0], [0, 4], 1.25, 1),
         # A scale of a tensor multiplies the whole sum, which is added in float32, to nearest.
         ("fma(a=nvfp4,acc=fp32:rtz,datapath=fused(l=16,bits=25))", [3, 6], [1, 1], 2.0**25, 2.0**25 + 8),
     ],
