@@ -147,7 +147,10 @@ def test_pipelines(text, stages, tmp_path):
 @needs_verilator
 def test_a_broken_bit_of_rounding_is_found(tmp_path):
     text = rtl(parse_fma("fmac(e4m3)"))
-    up = next(line for line in text.splitlines() if '"rne": half & (rest | odd)' in line and " & " in line)
+    lines = [line.partition("//") for line in text.splitlines()]
+    # The last rounding: that to binary32 before it is exact here.
+    ups = [code for code, _, comment in lines if '"rne": half & (rest | odd)' in comment and " & " in code]
+    up = ups[-1]
     assert differences("fmac(e4m3)", 100, tmp_path / "unit", broken=(up, up.replace(" & ", " | "))) > 10
 
 
@@ -174,9 +177,8 @@ def test_a_million_steps(text, tmp_path):
 def _codes(fmt: object, x: np.ndarray) -> Codes:
     """The codes of values of a format; of a compound one, the first part lowest."""
     packed = numc.pack(x, fmt.name)
-    width = packed.data.size * 8 // x.size
-    raw = np.frombuffer(packed.data.tobytes(), np.uint8).reshape(x.size, width // 8).astype(np.uint64)
-    return sum(raw[:, n] << np.uint64(8 * n) for n in range(width // 8))
+    raw = np.frombuffer(bytes(packed.data), np.uint8).reshape(x.size, -1).astype(np.uint64)
+    return sum(raw[:, n] << np.uint64(8 * n) for n in range(raw.shape[1]))
 
 
 TABLE = """module table_({ports}, output logic [{bits}:0] d);
