@@ -176,7 +176,7 @@ def entry(source: str | os.PathLike[str] | Imported, options: Options, shapes: F
     if isinstance(source, Imported):
         named = [sorted(names.items()) for names in (source.nodes, source.roles, source.ranges, source.updates)]
         named += [sorted(formats.items()) for formats in (source.stored_inputs, source.stored_outputs)]
-        what = [source.mlir, *source.sources, repr((source.inputs, source.outputs, named))]
+        what = [source.mlir, *source.sources, repr((source.inputs, source.outputs, named, source.quantised))]
         digests = on_all_cpus(_array_hash, [weight for _, weight in source.weights.values()])
         what += [
             f"{n} {name} {w.dtype} {w.shape} {digest}"

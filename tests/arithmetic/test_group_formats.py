@@ -154,7 +154,7 @@ _A = "fma(a=bfp(16,3,4),b=bfp(16,3,4),acc="
         ("fma(a=highbfp,acc=bf16)", f"{_A}bf16): the dot products of groups are summed in fp32, want acc=fp32"),
         ("fma(a=highbfp,acc=fp32,datapath=exact)", f"{_A}fp32): datapath 'exact', 'bfp(16,3,4)' takes fp32 or fmac2"),
         ("fma(a=int8,acc=fp32,datapath=fmac2)",
-         "fma(a=int8,b=int8,acc=fp32): datapath 'fmac2', 'int8' takes only fp32"),
+         "fma(a=int8,b=int8,acc=fp32): datapath 'fmac2', 'int8' takes fp32 or int"),
         ("fma(a=bf16,acc=fp32,datapath=fmac2)",
          "fma(a=bf16,b=bf16,acc=fp32): datapath 'fmac2' multiplies block floating point, want a=bfp(g,e,m)"),
         ("fma(a=highbfp,acc=fp32,chunk=8)",

@@ -87,7 +87,7 @@ def test_allowed_products(parts: tuple[int, int], allowed: tuple[int, ...]) -> N
         (
             (BF16, BF16, FP32, 1, Datapath("bytes")),
             "fma(a=bf16,b=bf16,acc=fp32): datapath 'bytes', "
-            "want fp32, exact, fused, dot, pairwise, staged, amx_bf16, avx512_bf16, fmac2",
+            "want fp32, exact, fused, dot, pairwise, staged, amx_bf16, avx512_bf16, fmac2, int",
         ),
         (
             (BF16, BF16, BF16, 1, Datapath("amx_bf16")),

@@ -106,6 +106,7 @@ CHANGES = {
     "updates": {0: 1},
     "stored_inputs": {0: "bf16"},
     "stored_outputs": {0: "bf16"},
+    "quantised": "gptq",
 }
 
 
