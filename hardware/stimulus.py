@@ -10,12 +10,12 @@ from fractions import Fraction
 from itertools import product
 
 from numc.hardware.encodings import Encoding, neighbours_of_boundaries
-from numc.hardware.ports import Codes, Interface, Port
+from numc.hardware.port import SIGN_AND_MAGNITUDE, Codes, Port
+from numc.hardware.ports import Interface
 from numc.numerics.exact.value import ONE, POINT, PRODUCT_POINT, Value, from_bits
 from numc.numerics.formats import Conversion
 from numc.numerics.formats.rounding import rounder
 from numc.numerics.groups import GroupConversion
-from numc.numerics.kinds.bfp import Bfp
 from numc.numerics.operators import FP32, Fma
 
 KINDS = ("corner", "random", "dot")
@@ -131,9 +131,9 @@ class Operands:
         """One group of an operand: any elements that its conversion makes, and a scale near 1 or any one."""
         port = self.of.port(name)
         codes = {name: tuple(self._element(port, to) for _ in range(port.count))}
-        if isinstance(to.format, Bfp):
-            window = to.format.window
-            low, high = max(-149 + to.format.magnitude_bits - 1 + window, -149), 127
+        if port.holds == SIGN_AND_MAGNITUDE:
+            window = _window(self.of, name)
+            low, high = max(-149 + port.bits - 2 + window, -149), 127
             top = self.source.randint(min(low, high), high) if any_codes else self.source.randint(0, 3)
             exponent = self.source.randint(max(0, window - 8), window)
             codes |= {f"{name}_exponent": (exponent,), f"{name}_top": (top & (1 << 9) - 1,)}
@@ -149,7 +149,7 @@ class Operands:
         single, code = to.format.single, self.source.getrandbits(port.bits)
         if single is None:  # sign and magnitude, or two's complement, which leaves its smallest number out
             unused = 1 << port.bits - 1
-            return 0 if not isinstance(to.format, Bfp) and code == unused else code
+            return 0 if port.holds != SIGN_AND_MAGNITUDE and code == unused else code
         value = Encoding(single).decode(code)
         largest = to.format.most_units << POINT if to.format.name.startswith("int") else math.inf
         return code if math.isfinite(value) and abs(value) <= largest else 0
@@ -327,9 +327,14 @@ def _ends(make: Operands, name: str, to: GroupConversion) -> list[dict[str, tupl
         if other.name != name and other.name.startswith(f"{name}_"):
             high = {f"{name}_top": (127,)} if other.name.endswith("_exponent") else {}
             chosen += [{**usual, **high, other.name: (code,)} for code in _scale_ends(other)]
-    if isinstance(to.format, Bfp):
-        chosen.append({**usual, name: zeros, f"{name}_exponent": (to.format.window,)})  # a group of NaN
+    if port.holds == SIGN_AND_MAGNITUDE:
+        chosen.append({**usual, name: zeros, f"{name}_exponent": (_window(make.of, name),)})  # a group of NaN
     return chosen
+
+
+def _window(of: Interface, name: str) -> int:
+    """The exponent at the top of the window of block floating point."""
+    return (1 << of.port(f"{name}_exponent").bits) - 1
 
 
 def _scale_ends(port: Port) -> list[int]:
@@ -354,4 +359,4 @@ def _largest_element(port: Port, to: GroupConversion) -> int:
 def _sign(port: Port, to: GroupConversion, largest: int) -> int:
     """The bit that makes the largest element negative, where an element has a sign bit of its own."""
     signed = to.format.single is None or not to.format.single.has_minus_zero
-    return 0 if signed and not isinstance(to.format, Bfp) else 1 << port.bits - 1
+    return 0 if signed and port.holds != SIGN_AND_MAGNITUDE else 1 << port.bits - 1

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from numc.hardware.coverage import Coverage
 from numc.hardware.encodings import Encoding
-from numc.hardware.ports import Codes, Interface, Port, interface
+from numc.hardware.port import Codes, Port
+from numc.hardware.ports import Interface, interface
 from numc.hardware.stimulus import KINDS, cases, steps_of_dot
 from numc.hardware.testfloat import has_layout, mul_add_line
 from numc.numerics.exact.value import ONE, POINT, Value

@@ -3,34 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from numc.hardware.circuits.kinds import CHAINS, GROUPS
+from numc.hardware.circuits.kinds.group import Group
 from numc.hardware.circuits.reals import Real, decode, encode, high, low, magnitude, multiply
 from numc.hardware.circuits.sums import add, fused_multiply_add, of_integer, to_binary32
-from numc.hardware.ports import TOP_BITS
-from numc.numerics.circuits import Int, below, field, leading_zeros, maximum, select, within
-from numc.numerics.formats import FORMATS, Conversion, Fixed, Format
+from numc.numerics.circuits import Int, below, leading_zeros, maximum, select, within
 from numc.numerics.groups import GroupConversion
-from numc.numerics.kinds.bfp import Bfp
-from numc.numerics.kinds.mx import SCALE_BIAS, SCALE_BITS, Mx
-from numc.numerics.kinds.scaled_groups import ScaledGroups
 from numc.numerics.operators import FP32, Fma
 
 _CHAIN = 24  # significant bits of a step of the chain of MX
-
-
-@dataclass(frozen=True)
-class Group:
-    """Integers in units of 2^exponent.
-
-    factor: what a sum of elements is multiplied by in binary32; elements: these numbers, where a sum rounds.
-    """
-
-    integers: Sequence[Int]
-    exponent: Int
-    nan: Int
-    factor: Real | None = None
-    elements: Sequence[Real] = ()
 
 
 def group_circuit(op: Fma, length: int, ports: Mapping[str, Int]) -> Int:
@@ -38,7 +20,7 @@ def group_circuit(op: Fma, length: int, ports: Mapping[str, Int]) -> Int:
     x, y = (read_group(name, to, length, ports) for name, to in zip("ab", op.grouped, strict=True) if to is not None)
     c = decode(FP32.format, ports["c"])
     products = [i * j for i, j in zip(x.integers, y.integers, strict=True)]
-    total = _sum(products, exact=op.group is not None and not isinstance(op.group, Mx))
+    total = _sum(products, exact=op.group is not None and type(op.group) not in CHAINS)
     nan = x.nan | y.nan
     if x.elements and max(high(total), -low(total)).bit_length() > _CHAIN:
         dot = _chain(x.elements, y.elements)
@@ -92,62 +74,4 @@ def _to_bits(x: Int, bits: int) -> Int:
 
 def read_group(name: str, to: GroupConversion, length: int, ports: Mapping[str, Int]) -> Group:
     """The elements of an operand's group, and its scale."""
-    fmt = to.format
-    if isinstance(fmt, Bfp):
-        return _bfp(name, fmt, length, ports)
-    if isinstance(fmt, Mx):
-        return _mx(name, fmt, length, ports)
-    if isinstance(fmt, ScaledGroups):
-        return _elements(name, fmt, length, ports)
-    integers = _signed_fields(ports[name], fmt.code_bits, length)
-    return Group(integers, 0, 0, decode(FP32.format, ports[f"{name}_scale"]))
-
-
-def _signed_fields(codes: Int, bits: int, length: int) -> list[Int]:
-    return [signed(field(codes, n * bits, bits), bits) for n in range(length)]
-
-
-def signed(code: Int, bits: int) -> Int:
-    """The number of a code in two's complement."""
-    return code - (field(code, bits - 1, 1) << bits)
-
-
-def _bfp(name: str, fmt: Bfp, length: int, ports: Mapping[str, Int]) -> Group:
-    m = fmt.magnitude_bits
-    codes = [field(ports[name], n * (m + 1), m + 1) for n in range(length)]
-    sizes = [below(code, m) for code in codes]
-    integers = [select(field(code, m, 1), -size, size) for code, size in zip(codes, sizes, strict=True)]
-    own, every = ports[f"{name}_exponent"], sizes[0]
-    for size in sizes[1:]:
-        every = every | size
-    exponent = signed(ports[f"{name}_top"], TOP_BITS) + own - (fmt.window + m - 1)
-    return Group(integers, exponent, (own == fmt.window) & (every == 0))
-
-
-def _mx(name: str, fmt: Mx, length: int, ports: Mapping[str, Int]) -> Group:
-    scale = ports[f"{name}_scale"]
-    single: Format = fmt.single or Fixed(1, fmt.significand_bits)
-    integers = [_integer(decode(single, each), single) for each in _fields(ports[name], fmt.element_bits, length)]
-    exponent = scale - SCALE_BIAS + single.unit_exponent
-    return Group(integers, exponent, scale == (1 << SCALE_BITS) - 1)
-
-
-def _fields(codes: Int, bits: int, length: int) -> list[Int]:
-    return [field(codes, n * bits, bits) for n in range(length)]
-
-
-def _integer(x: Real, fmt: Format) -> Int:
-    """A finite element in the units of its format."""
-    size = x.significand << x.exponent - fmt.unit_exponent
-    return select(x.sign, -size, size)
-
-
-def _elements(name: str, fmt: ScaledGroups, length: int, ports: Mapping[str, Int]) -> Group:
-    elements = [decode(fmt.element, each) for each in _fields(ports[name], fmt.element.bits, length)]
-    integers = [_integer(each, fmt.element) for each in elements]
-    factor = decode(fmt.scale, ports[f"{name}_scale"])
-    if fmt.tensor:
-        tensor = decode(FP32.format, ports[f"{name}_tensor"])
-        saturating = Conversion(FORMATS["fp32"], overflow="sat")
-        factor = decode(FP32.format, encode(multiply(factor, tensor), saturating))
-    return Group(integers, fmt.element.unit_exponent, 0, factor, elements)
+    return GROUPS[type(to.format)](name, to.format, length, ports)

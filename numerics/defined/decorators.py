@@ -25,6 +25,7 @@ from numc.numerics.grammar import forget, parse_fma
 from numc.numerics.kinds import GROUP_FORMATS
 from numc.numerics.operators import ALIASES, DEFINED, Fma
 from numc.numerics.units import NAMED
+from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError, quoted, shortened
 
 MOST_PRODUCTS = 64
@@ -41,6 +42,7 @@ F = TypeVar("F", bound=Function)
 T = TypeVar("T")
 
 
+@in_default_environment
 def operator(
     *,
     a: str,
@@ -69,6 +71,7 @@ def operator(
     return _registered((a, b or a, acc), name, in_blocks=False, register=register, last=last)
 
 
+@in_default_environment
 def reduction(
     *,
     a: str,
@@ -89,6 +92,7 @@ def reduction(
 def _registered(
     formats: tuple[str, str, str], name: str | None, *, in_blocks: bool, register: int, last: Function | None
 ) -> Callable[[F], F]:
+    @in_default_environment
     def registered(function: F) -> F:
         called = _checked_name(function.__name__ if name is None else name)
         _check_register(called, register, last)

@@ -15,6 +15,7 @@ from numc.numerics.kinds import GROUP_FORMATS
 from numc.numerics.operators import ALIASES
 from numc.numerics.operators import DEFINED as OPERATORS
 from numc.numerics.units import NAMED
+from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError, quoted, shortened
 from numc.support.toml import parsed
 
@@ -23,6 +24,7 @@ _VERSION = 8  # hexadecimal digits
 _LONGEST = 1 << 22  # characters of a file: more than 65536 values take
 
 
+@in_default_environment
 def format_of(
     values: Iterable[float] | str | os.PathLike[str], *, name: str | None = None, round: str | None = None
 ) -> str:

@@ -1,0 +1,20 @@
+"""OCP's MX in a circuit: elements, and a scale that is a power of two."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from numc.hardware.circuits.kinds.group import Group, fields, integer
+from numc.hardware.circuits.reals import decode
+from numc.numerics.circuits import Int
+from numc.numerics.formats import Fixed, Format
+from numc.numerics.kinds.mx import SCALE_BIAS, SCALE_BITS, Mx
+
+
+def group(name: str, fmt: Mx, length: int, ports: Mapping[str, Int]) -> Group:
+    """Return the group of an operand in a circuit."""
+    scale = ports[f"{name}_scale"]
+    single: Format = fmt.single or Fixed(1, fmt.significand_bits)
+    integers = [integer(decode(single, each), single) for each in fields(ports[name], fmt.element_bits, length)]
+    exponent = scale - SCALE_BIAS + single.unit_exponent
+    return Group(integers, exponent, scale == (1 << SCALE_BITS) - 1)
