@@ -15,7 +15,7 @@ from types import MappingProxyType
 from numc.numerics.datapaths import Datapath
 from numc.numerics.formats import FORMATS, Conversion, exmy
 from numc.numerics.groups import GroupConversion, GroupFormat
-from numc.numerics.kinds import GROUP_FORMATS, Int
+from numc.numerics.kinds import GROUP_FORMATS
 from numc.numerics.kinds.mx import OCP
 from numc.numerics.operators import FMAS, FP32, Fma
 
@@ -131,7 +131,7 @@ def _scaled(name: str) -> Iterator[Fma]:
 
 def _integers(name: str, operands: tuple[str, ...]) -> Iterator[Fma]:
     for each in operands:
-        to = GroupConversion(Int(int(each.removeprefix("int"))), "rne")
+        to = GroupConversion(GROUP_FORMATS[each], "rne")
         yield Fma(name=f"{name}_{each}", a=to, b=to, acc=FP32, products=1, datapath=Datapath("int"))
 
 

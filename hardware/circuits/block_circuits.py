@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from numc.hardware.circuits.reals import Real, decode, encode, flushed, high, low, multiply
 from numc.hardware.circuits.sums import add, exact_sum, of_integer, shift_down, to_binary32
-from numc.numerics.circuits import Int, field, leading_zeros, maximum, minimum, select
+from numc.numerics.circuits import Whole, field, leading_zeros, maximum, minimum, select
 from numc.numerics.formats import Format, Record
 from numc.numerics.operators import FP32, Fma
 from numc.support.errors import NumcError
@@ -16,7 +16,7 @@ _NONE = -1 << 10
 """The exponent of no product at all, below that of every number."""
 
 
-def block_circuit(op: Fma, length: int, operands: tuple[Int, Int], c: Int, noise: Int) -> Int:
+def block_circuit(op: Fma, length: int, operands: tuple[Whole, Whole], c: Whole, noise: Whole) -> Whole:
     """The code of the new accumulator of a block of products."""
     to_a, to_b = op.singles
     x, y = (
@@ -28,13 +28,13 @@ def block_circuit(op: Fma, length: int, operands: tuple[Int, Int], c: Int, noise
     return _BLOCKS[op.datapath.name](op, x, y, decode(op.acc.format, c), noise)
 
 
-def _exponent(x: Real, fmt: Format) -> Int:
+def _exponent(x: Real, fmt: Format) -> Whole:
     """The exponent of a number that was decoded: that of subnormal numbers is the least one."""
     assert isinstance(fmt, Record)
     return x.exponent + fmt.significand_bits
 
 
-def _fused(op: Fma, x: Sequence[Real], y: Sequence[Real], c: Real, noise: Int) -> Int:
+def _fused(op: Fma, x: Sequence[Real], y: Sequence[Real], c: Real, noise: Whole) -> Whole:
     (to_a, to_b), path = op.singles, op.datapath
     terms = [(multiply(i, j), _exponent(i, to_a.format) + _exponent(j, to_b.format)) for i, j in zip(x, y, strict=True)]
     terms.append((c, _exponent(c, op.acc.format)))
@@ -44,14 +44,14 @@ def _fused(op: Fma, x: Sequence[Real], y: Sequence[Real], c: Real, noise: Int) -
     return _without_minus_zero(op, _infinite_beyond(op, real), noise)
 
 
-def _largest(terms: Sequence[tuple[Real, Int]], least: int) -> Int:
+def _largest(terms: Sequence[tuple[Real, Whole]], least: int) -> Whole:
     """The largest exponent of the terms that are not zero."""
     return maximum(least, *(select(term.significand == 0, least, exponent) for term, exponent in terms))
 
 
-def _aligned(terms: Sequence[tuple[Real, Int]], top: Int, bits: int) -> Int:
+def _aligned(terms: Sequence[tuple[Real, Whole]], top: Whole, bits: int) -> Whole:
     """The sum of terms that are cut toward zero to multiples of 2^(top - bits), in these."""
-    total: Int = 0
+    total: Whole = 0
     for term, exponent in terms:
         fraction = high(exponent) - high(term.exponent)  # the bits of a significand below its exponent
         size = term.significand << max(bits - fraction, 0)
@@ -71,18 +71,18 @@ def _infinite_beyond(op: Fma, x: Real) -> Real:
     return replace(x, infinite=x.infinite | beyond)
 
 
-def _without_minus_zero(op: Fma, x: Real, noise: Int) -> Int:
+def _without_minus_zero(op: Fma, x: Real, noise: Whole) -> Whole:
     code = encode(x, op.acc, noise)
     minus_zero = 1 << op.acc.format.bits - 1
     return select(code == minus_zero, 0, code) if op.acc.format.has_minus_zero else code
 
 
-def _dot(op: Fma, x: Sequence[Real], y: Sequence[Real], c: Real, noise: Int) -> Int:
+def _dot(op: Fma, x: Sequence[Real], y: Sequence[Real], c: Real, noise: Whole) -> Whole:
     products = [multiply(i, j) for i, j in zip(x, y, strict=True)]
     return encode(exact_sum([*products, c], signed_zero=False), op.acc, noise)
 
 
-def _pairwise(op: Fma, x: Sequence[Real], y: Sequence[Real], c: Real, noise: Int) -> Int:
+def _pairwise(op: Fma, x: Sequence[Real], y: Sequence[Real], c: Real, noise: Whole) -> Whole:
     flushes, (to_a, to_b), acc = bool(op.datapath["flush"]), op.singles, op.acc.format
 
     def daz(value: Real, fmt: Format) -> Real:
@@ -101,7 +101,7 @@ def _pairwise(op: Fma, x: Sequence[Real], y: Sequence[Real], c: Real, noise: Int
     return encode(rounded(add(start, sums[0], FP32)), op.acc, noise)
 
 
-def _staged(op: Fma, x: Sequence[Real], y: Sequence[Real], c: Real, noise: Int) -> Int:
+def _staged(op: Fma, x: Sequence[Real], y: Sequence[Real], c: Real, noise: Whole) -> Whole:
     (to_a, to_b), path = op.singles, op.datapath
     bits, wide, apart = path["bits"], path["sum"], path["apart"]
     terms = []
@@ -112,7 +112,7 @@ def _staged(op: Fma, x: Sequence[Real], y: Sequence[Real], c: Real, noise: Int) 
     halves = [terms[0::2], terms[1::2]] if apart else [terms]
     tops = [_largest(half, _NONE) for half in halves]
     top = maximum(*tops) if apart else tops[0]
-    total: Int = 0
+    total: Whole = 0
     for half, own in zip(halves, tops, strict=True):
         total = total + shift_down(_aligned(half, own, bits), top - own)
     least = _exponent(c, op.acc.format)
@@ -142,7 +142,7 @@ def _fraction_bits(op: Fma) -> int:
     return op.acc.format.significand_bits
 
 
-def _floored(x: Real, quantum: Int, most: int) -> Int:
+def _floored(x: Real, quantum: Whole, most: int) -> Whole:
     """`x` floored to a multiple of 2^quantum, in these; its last place is at most `most` bits above."""
     up = x.exponent - quantum
     left = minimum(maximum(up, 0), max(most, 0))
@@ -150,7 +150,7 @@ def _floored(x: Real, quantum: Int, most: int) -> Int:
     return shift_down(size, maximum(-up, 0))
 
 
-def _top_bits(x: Int, wide: int, exponent: Int, op: Fma) -> Int:
+def _top_bits(x: Whole, wide: int, exponent: Whole, op: Fma) -> Whole:
     """`x` floored to `wide` bits below its highest one, or below the least exponent of the accumulator."""
     size = maximum(x, -x)
     bits = max(high(x), -low(x)).bit_length()
@@ -160,5 +160,5 @@ def _top_bits(x: Int, wide: int, exponent: Int, op: Fma) -> Int:
     return x >> down << down
 
 
-_Block = Callable[[Fma, Sequence[Real], Sequence[Real], Real, Int], Int]
+_Block = Callable[[Fma, Sequence[Real], Sequence[Real], Real, Whole], Whole]
 _BLOCKS: dict[str, _Block] = {"fused": _fused, "dot": _dot, "pairwise": _pairwise, "staged": _staged}

@@ -8,7 +8,7 @@ from fractions import Fraction
 from numc.hardware.circuits.reals import Real, decode, encode, low, magnitude, multiply
 from numc.hardware.circuits.sums import add, exact_sum
 from numc.hardware.encodings import Encoding
-from numc.numerics.circuits import Int, below, field, lookup, select, within
+from numc.numerics.circuits import Whole, below, field, lookup, select, within
 from numc.numerics.circuits.known import Known
 from numc.numerics.circuits.number import Number, make
 from numc.numerics.circuits.ordering import Node
@@ -22,10 +22,10 @@ from numc.support.errors import NumcError
 _MOST_TABLE = 8  # bits of the codes whose parts are looked up
 
 
-def defined_circuit(op: Fma, length: int, operands: tuple[Int, Int], c: Int, noise: Int) -> Int:
+def defined_circuit(op: Fma, length: int, operands: tuple[Whole, Whole], c: Whole, noise: Whole) -> Whole:
     """The code of the new accumulator of a block, for an operator without a register."""
     graph = traced(op)
-    codes: dict[int, Int] = {id(graph.c): c}
+    codes: dict[int, Whole] = {id(graph.c): c}
     for side, port, to in zip((graph.a, graph.b), operands, op.singles, strict=True):
         bits = to.format.bits
         codes |= {id(each): field(port, n * bits, bits) for n, each in enumerate(side[:length])}
@@ -39,7 +39,7 @@ def defined_circuit(op: Fma, length: int, operands: tuple[Int, Int], c: Int, noi
 class _Writer:
     """Appends a graph. made: the numbers so far by their identity; of a real one of a format its code."""
 
-    def __init__(self, made: dict[int, Int]) -> None:
+    def __init__(self, made: dict[int, Whole]) -> None:
         self.made = made
 
     def append(self, node: Node) -> None:
@@ -48,7 +48,7 @@ class _Writer:
             return
         self.made[id(node)] = self._whole(node) if isinstance(node, Number) else self._code(node)
 
-    def _whole(self, n: Number) -> Int:
+    def _whole(self, n: Number) -> Whole:
         if n.op == "part":
             assert isinstance(n.of, Traced)
             assert n.of.to is not None
@@ -61,7 +61,7 @@ class _Writer:
             return within(args[0], n.low, n.high)
         return make(n.op, *args) if n.op != "constant" else n.low
 
-    def _code(self, x: Traced) -> Int:
+    def _code(self, x: Traced) -> Whole:
         if x.op == "decoded":
             return self.made[id(x.args[0])]
         if x.op == "chosen":
@@ -72,7 +72,7 @@ class _Writer:
         assert x.to is not None
         return self.rounded(exact, x.to, 0)
 
-    def rounded(self, x: Traced, to: Conversion, noise: Int) -> Int:
+    def rounded(self, x: Traced, to: Conversion, noise: Whole) -> Whole:
         """The code of a real number that is rounded to a format."""
         if x.op == "chosen" and x.to is None:
             condition, *both = x.args
@@ -113,7 +113,7 @@ def _constant(value: float) -> Real:
     return Real(known.sign, exponent, size, least=((1, exponent),))
 
 
-def _part(fmt: Format, code: Int, name: str) -> Int:
+def _part(fmt: Format, code: Whole, name: str) -> Whole:
     """A part of a number of a format (numerics/circuits/real.py) from its code."""
     if name == "code":
         return code
@@ -132,7 +132,7 @@ def _part(fmt: Format, code: Int, name: str) -> Int:
     return parts[name]
 
 
-def _listed_part(fmt: Format, code: Int, name: str) -> Int:
+def _listed_part(fmt: Format, code: Whole, name: str) -> Whole:
     if fmt.bits > _MOST_TABLE:
         raise NumcError(
             f"format '{fmt.name}' has no circuit: want floating point, or codes of {_MOST_TABLE} bits at most"

@@ -8,14 +8,14 @@ from numc.hardware.circuits.kinds import CHAINS, GROUPS
 from numc.hardware.circuits.kinds.group import Group
 from numc.hardware.circuits.reals import Real, decode, encode, high, low, magnitude, multiply
 from numc.hardware.circuits.sums import add, fused_multiply_add, of_integer, to_binary32
-from numc.numerics.circuits import Int, below, leading_zeros, maximum, select, within
+from numc.numerics.circuits import Whole, below, leading_zeros, maximum, select, within
 from numc.numerics.groups import GroupConversion
 from numc.numerics.operators import FP32, Fma
 
 _CHAIN = 24  # significant bits of a step of the chain of MX
 
 
-def group_circuit(op: Fma, length: int, ports: Mapping[str, Int]) -> Int:
+def group_circuit(op: Fma, length: int, ports: Mapping[str, Whole]) -> Whole:
     """The code of the binary32 accumulator after one group."""
     x, y = (read_group(name, to, length, ports) for name, to in zip("ab", op.grouped, strict=True) if to is not None)
     c = decode(FP32.format, ports["c"])
@@ -46,13 +46,13 @@ def _scaled(dot: Real, of_x: Real | None, of_y: Real | None, c: Real) -> Real:
     return add(multiply(dot, to_binary32(multiply(of_x, of_y))), c, FP32)
 
 
-def _plain(nan: Int) -> Real:
+def _plain(nan: Whole) -> Real:
     return Real(0, 0, 0, nan=nan)
 
 
-def _sum(products: Sequence[Int], *, exact: bool) -> Int:
+def _sum(products: Sequence[Whole], *, exact: bool) -> Whole:
     """The sum; a step of MX's chain rounds to 24 bits where a sum can have more."""
-    total: Int = 0
+    total: Whole = 0
     for product in products:
         total = total + product
         bits = max(high(total), -low(total)).bit_length()
@@ -61,7 +61,7 @@ def _sum(products: Sequence[Int], *, exact: bool) -> Int:
     return total
 
 
-def _to_bits(x: Int, bits: int) -> Int:
+def _to_bits(x: Whole, bits: int) -> Whole:
     """`x` rounded to 24 significant bits, to nearest even."""
     size = magnitude(x)
     down = maximum(bits - _CHAIN - leading_zeros(size, bits), 0)
@@ -72,6 +72,6 @@ def _to_bits(x: Int, bits: int) -> Int:
     return select(x < 0, -rounded, rounded)
 
 
-def read_group(name: str, to: GroupConversion, length: int, ports: Mapping[str, Int]) -> Group:
+def read_group(name: str, to: GroupConversion, length: int, ports: Mapping[str, Whole]) -> Group:
     """The elements of an operand's group, and its scale."""
     return GROUPS[type(to.format)](name, to.format, length, ports)

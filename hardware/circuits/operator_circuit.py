@@ -12,7 +12,7 @@ from numc.hardware.circuits.reals import decode, encode
 from numc.hardware.circuits.step_circuits import step_circuit
 from numc.hardware.circuits.sums import add
 from numc.hardware.ports import Interface, interface
-from numc.numerics.circuits import Circuit, Int, trace
+from numc.numerics.circuits import Circuit, Whole, trace
 from numc.numerics.datapaths import Blocks, Own
 from numc.numerics.defined import is_defined
 from numc.numerics.operators import FP32, Fma
@@ -32,19 +32,19 @@ def circuit(op: Fma) -> Circuit:
         raise NumcError(f"operator '{op}' has no circuit: {error}") from None
 
 
-def _function(of: Interface) -> Callable[..., dict[str, Int]]:
+def _function(of: Interface) -> Callable[..., dict[str, Whole]]:
     op = of.op
     if isinstance(op.datapath.within, Own) and not op.groups:
         raise NumcError(f"operator '{op}' has no circuit: it is an instruction of a processor, want another datapath")
 
-    def step(a: Int, b: Int, c: Int, u: Int = 0, v: Int = 0) -> dict[str, Int]:
+    def step(a: Whole, b: Whole, c: Whole, u: Whole = 0, v: Whole = 0) -> dict[str, Whole]:
         return {"d": step_circuit(op, (a, b), c, u, v)}
 
-    def block(a: Int, b: Int, c: Int, u: Int = 0) -> dict[str, Int]:
+    def block(a: Whole, b: Whole, c: Whole, u: Whole = 0) -> dict[str, Whole]:
         circuit_of = defined_circuit if is_defined(op) else block_circuit
         return {"d": circuit_of(op, of.products, (a, b), c, u)}
 
-    def group(**ports: Int) -> dict[str, Int]:
+    def group(**ports: Whole) -> dict[str, Whole]:
         return {"d": group_circuit(op, of.products, ports)}
 
     return group if op.groups else block if isinstance(op.datapath.within, Blocks) else step
@@ -61,13 +61,13 @@ def chunk_circuits(op: Fma) -> Mapping[str, Circuit]:
         return {}
     acc, noise = op.acc.format, op.total.noise
 
-    def start(c: Int) -> dict[str, Int]:
+    def start(c: Whole) -> dict[str, Whole]:
         return {"t": encode(decode(acc, c), FP32)}
 
-    def total(t: Int, p: Int) -> dict[str, Int]:
+    def total(t: Whole, p: Whole) -> dict[str, Whole]:
         return {"t_next": encode(add(decode(FP32.format, t), decode(acc, p), FP32), FP32)}
 
-    def finish(t: Int, u: Int = 0) -> dict[str, Int]:
+    def finish(t: Whole, u: Whole = 0) -> dict[str, Whole]:
         return {"d": encode(decode(FP32.format, t), op.total, u)}
 
     fp32, part = (0, (1 << 32) - 1), (0, (1 << acc.bits) - 1)

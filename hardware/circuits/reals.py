@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from numc.hardware.encodings import Encoding
 from numc.numerics.circuits import (
-    Int,
+    Whole,
     absolute,
     any_of,
     below,
@@ -34,11 +34,11 @@ class Real:
     exponent that one with so few bits can have at least; a rounding needs to see no further below than that.
     """
 
-    sign: Int
-    exponent: Int
-    significand: Int
-    nan: Int = 0
-    infinite: Int = 0
+    sign: Whole
+    exponent: Whole
+    significand: Whole
+    nan: Whole = 0
+    infinite: Whole = 0
     least: tuple[tuple[int, int], ...] = ()
 
     @property
@@ -47,32 +47,32 @@ class Real:
         return high(self.significand).bit_length()
 
     @property
-    def special(self) -> Int:
+    def special(self) -> Whole:
         """Whether it is no number."""
         return self.nan | self.infinite
 
     @property
-    def is_zero(self) -> Int:
+    def is_zero(self) -> Whole:
         """Whether it is a zero; an infinity and a NaN are none."""
         return (self.significand == 0) & (self.special ^ 1)
 
 
-def low(x: Int) -> int:
+def low(x: Whole) -> int:
     """The least value of a number of a circuit."""
     return x if isinstance(x, int) else x.low
 
 
-def high(x: Int) -> int:
+def high(x: Whole) -> int:
     """The greatest value of a number of a circuit."""
     return x if isinstance(x, int) else x.high
 
 
-def magnitude(x: Int) -> Int:
+def magnitude(x: Whole) -> Whole:
     """The magnitude of a number of a circuit, which is from 0 up."""
     return within(absolute(x), 0, max(high(x), -low(x)))
 
 
-def decode(fmt: Format, code: Int) -> Real:
+def decode(fmt: Format, code: Whole) -> Real:
     """The value of a code. Raises NumcError for a format of another kind with too many codes for a table."""
     if isinstance(fmt, Record) and fmt.parts > 1:
         return _joined(fmt, code)
@@ -85,7 +85,7 @@ def decode(fmt: Format, code: Int) -> Real:
     return _listed(fmt, code)
 
 
-def _record(fmt: Record, code: Int) -> Real:
+def _record(fmt: Record, code: Whole) -> Real:
     m, x = fmt.significand_bits, fmt.exponent_bits
     size = below(code, m + x)
     sign = field(code, m + x, 1) if fmt.signed else 0
@@ -103,7 +103,7 @@ def _record(fmt: Record, code: Int) -> Real:
     return Real(sign, exponent, significand, nan=nan, infinite=infinite, least=least)
 
 
-def _listed(fmt: Format, code: Int) -> Real:
+def _listed(fmt: Format, code: Whole) -> Real:
     """The value by tables, of any format with few codes."""
     if fmt.bits > _MOST_TABLE:
         raise NumcError(
@@ -124,7 +124,7 @@ def _listed(fmt: Format, code: Int) -> Real:
     )
 
 
-def _joined(fmt: Record, code: Int) -> Real:
+def _joined(fmt: Record, code: Whole) -> Real:
     """The sum of the parts of a compound number, which binary32 holds."""
     bf16 = FORMATS["bf16"]
     first, *others = (decode(bf16, field(code, n * bf16.bits, bf16.bits)) for n in range(fmt.parts))
@@ -141,7 +141,7 @@ def _joined(fmt: Record, code: Int) -> Real:
     return replace(first, exponent=first.exponent - _TAIL, significand=significand, least=least)
 
 
-def split(fmt: Record, code: Int) -> list[Real]:
+def split(fmt: Record, code: Whole) -> list[Real]:
     """The parts of a compound number, or the number."""
     part = FORMATS["bf16"] if fmt.parts > 1 else fmt
     return [decode(part, field(code, n * part.bits, part.bits)) for n in range(fmt.parts)]
@@ -173,7 +173,7 @@ def flushed(x: Real, fmt: Format) -> Real:
 # Rounding.
 
 
-def encode(x: Real, to: Conversion, noise: Int = 0) -> Int:
+def encode(x: Real, to: Conversion, noise: Whole = 0) -> Whole:
     """The code of a number that is rounded once; `noise`: the random bits of a stochastic rounding.
 
     Raises NumcError for a format of another kind than binary records with a sign and a zero, and fixed point.
@@ -188,7 +188,7 @@ def encode(x: Real, to: Conversion, noise: Int = 0) -> Int:
     m = fmt.significand_bits
     units, exponent, up, tiny = _rounded(x, to, fmt.precision, fmt.emin, noise, by_code=fmt.even_codes and not m)
     size = (exponent - fmt.emin << m) + units + up
-    beyond: Int = size > fmt.largest_code
+    beyond: Whole = size > fmt.largest_code
     if not fmt.subnormals:
         size, beyond = select(tiny, 0, size), beyond & (tiny ^ 1)
     size = minimum(size, fmt.largest_code)
@@ -203,7 +203,7 @@ def encode(x: Real, to: Conversion, noise: Int = 0) -> Int:
     return select(x.nan, _nan_code(fmt), result) if high(x.nan) else result
 
 
-def _out_of_range(to: Conversion, sign: Int, largest: Int, infinity: Int) -> tuple[Int, Int]:
+def _out_of_range(to: Conversion, sign: Whole, largest: Whole, infinity: Whole) -> tuple[Whole, Whole]:
     """The codes that become of an infinity and of what is beyond the largest value."""
     if to.overflow == "nan":
         return (_nan_code(to.format),) * 2
@@ -220,8 +220,8 @@ def _nan_code(fmt: Format) -> int:
 
 
 def _rounded(
-    x: Real, to: Conversion, precision: int, emin: int, noise: Int, *, by_code: bool = False
-) -> tuple[Int, Int, Int, Int]:
+    x: Real, to: Conversion, precision: int, emin: int, noise: Whole, *, by_code: bool = False
+) -> tuple[Whole, Whole, Whole, Whole]:
     """The units of the last place below a magnitude, its exponent, whether it is rounded up, and whether it is tiny."""
     random = to.how.random_bits
     width = max(x.bits, precision + max(random, 2))
@@ -239,7 +239,7 @@ def _rounded(
     half = field(shifted, drop - 1, 1)
     rest = any_of(below(shifted, drop - 1)) | lost
     odd = below(code, 1)
-    up: Int = {
+    up: Whole = {
         "rne": half & (rest | odd),
         "rna": half,
         "rtz": 0,
@@ -250,7 +250,7 @@ def _rounded(
     return units, exponent, up, tiny
 
 
-def _encode_fixed(x: Real, to: Conversion, fmt: Fixed, noise: Int) -> Int:
+def _encode_fixed(x: Real, to: Conversion, fmt: Fixed, noise: Whole) -> Whole:
     """Multiples of one unit: what would be subnormal numbers of a record; a NaN has no code."""
     units, exponent, up, _ = _rounded(x, to, fmt.precision, fmt.integer_bits - 1, noise)
     beyond = (exponent > fmt.integer_bits - 1) | x.infinite
@@ -263,7 +263,7 @@ def _encode_fixed(x: Real, to: Conversion, fmt: Fixed, noise: Int) -> Int:
     return select(x.sign & any_of(negative), (1 << fmt.bits) - negative, positive)
 
 
-def _encode_parts(x: Real, to: Conversion, noise: Int) -> Int:
+def _encode_parts(x: Real, to: Conversion, noise: Whole) -> Whole:
     """The codes of the parts of a binary32 number, each the rounding of what the ones before it leave."""
     bf16, count = FORMATS["bf16"], to.format.parts
     plain, last = Conversion(bf16), Conversion(bf16, to.rounding)
@@ -284,14 +284,14 @@ def _encode_parts(x: Real, to: Conversion, noise: Int) -> Int:
     for n in reversed(range(count - 1)):
         ended = (sizes[n + 1] != 0) & (1 if n == count - 2 else sizes[n + 2] == 0)
         _to_even(codes, sizes, n, ulps[n], ended)
-    joined: Int = 0
+    joined: Whole = 0
     for n, code in enumerate(codes):
         code = select(special, codes[0], select(sizes[n] == 0, 0, code)) if n else code
         joined = joined | code << n * bf16.bits
     return joined
 
 
-def _to_even(codes: list[Int], sizes: list[Int], n: int, ulp: Int, ended: Int) -> None:
+def _to_even(codes: list[Whole], sizes: list[Whole], n: int, ulp: Whole, ended: Whole) -> None:
     """Make the parts n and n + 1, behind which there are only zeros, those of their sum.
 
     The rounding of the second one can make it half a unit of the first one, a tie that goes to even, or a whole one.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from numc.hardware.circuits.reals import Real, decode, encode, multiply, split
 from numc.hardware.circuits.sums import add, exact_sum, fused_multiply_add, to_binary32
-from numc.numerics.circuits import Int
+from numc.numerics.circuits import Whole
 from numc.numerics.formats import Conversion, Format, Record
 from numc.numerics.operators import FP32, Fma
 from numc.support.errors import NumcError
 
 
-def step_circuit(op: Fma, operands: tuple[Int, Int], c: Int, noise: Int, product_noise: Int) -> Int:
+def step_circuit(op: Fma, operands: tuple[Whole, Whole], c: Whole, noise: Whole, product_noise: Whole) -> Whole:
     """The code of the new accumulator of one product."""
     to_a, to_b = op.singles
     x, y = _parts(to_a.format, operands[0]), _parts(to_b.format, operands[1])
@@ -29,16 +29,16 @@ def step_circuit(op: Fma, operands: tuple[Int, Int], c: Int, noise: Int, product
     return _accumulated(op.acc, to_binary32(add(product, start, FP32)), noise)
 
 
-def _parts(fmt: Format, code: Int) -> list[Real]:
+def _parts(fmt: Format, code: Whole) -> list[Real]:
     return split(fmt, code) if isinstance(fmt, Record) else [decode(fmt, code)]
 
 
-def _accumulated(to: Conversion, x: Real, noise: Int) -> Int:
+def _accumulated(to: Conversion, x: Real, noise: Whole) -> Whole:
     """A binary32 number in the format of the accumulator."""
     return encode(x, FP32 if to.format == FP32.format and not to.overflow else to, noise)
 
 
-def _exact(op: Fma, products: list[Real], start: Real, noise: Int, product_noise: Int) -> Int:
+def _exact(op: Fma, products: list[Real], start: Real, noise: Whole, product_noise: Whole) -> Whole:
     if op.acc.format.parts > 1:
         raise NumcError(f"operator '{op}' has no circuit: datapath exact rounds to one part, want datapath=fp32")
     if op.product is None and (len(products) > 1 or not isinstance(op.acc.format, Record)):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import reduce
 
 from numc.hardware.circuits.reals import Real, decode, encode, high, low, magnitude, multiply
-from numc.numerics.circuits import Int, any_of, below, maximum, minimum, select
+from numc.numerics.circuits import Whole, any_of, below, maximum, minimum, select
 from numc.numerics.formats import Conversion, Record
 from numc.numerics.operators import FP32
 
@@ -36,7 +36,7 @@ def add(x: Real, y: Real, to: Conversion) -> Real:
     return Real(sign, exponent, magnitude(total), nan=nan, infinite=infinite, least=((1, low(exponent)),))
 
 
-def _within(x: Int, least: int) -> Int:
+def _within(x: Whole, least: int) -> Whole:
     return maximum(x, least)
 
 
@@ -53,7 +53,7 @@ def _reach(x: Real, to: Conversion) -> int:
     return max([0, *reaches])
 
 
-def _specials(terms: Sequence[Real], sign: Int) -> tuple[Int, Int, Int]:
+def _specials(terms: Sequence[Real], sign: Whole) -> tuple[Whole, Whole, Whole]:
     """NaN, infinity and sign of a sum: infinities of both signs are NaN."""
     positive = reduce(lambda a, b: a | b, [term.infinite & (term.sign ^ 1) for term in terms])
     negative = reduce(lambda a, b: a | b, [term.infinite & term.sign for term in terms])
@@ -65,16 +65,16 @@ def _specials(terms: Sequence[Real], sign: Int) -> tuple[Int, Int, Int]:
 def exact_sum(terms: Sequence[Real], *, signed_zero: bool = True) -> Real:
     """The sum of all terms in fixed point, of all the bits that they can have."""
     least = min(low(term.exponent) for term in terms)
-    total: Int = 0
+    total: Whole = 0
     for term in terms:
         size = term.significand << term.exponent - least
         total = total + select(term.sign, -size, size)
     return of_integer(total, least, terms, signed_zero=signed_zero)
 
 
-def of_integer(total: Int, exponent: Int, terms: Sequence[Real], *, signed_zero: bool = False) -> Real:
+def of_integer(total: Whole, exponent: Whole, terms: Sequence[Real], *, signed_zero: bool = False) -> Real:
     """The number total * 2^exponent, or what the specials among the terms of a sum make of it."""
-    negative: Int = total < 0
+    negative: Whole = total < 0
     sign = negative
     if signed_zero:
         sign = select(total == 0, reduce(lambda a, b: a & b, [term.sign for term in terms]), negative)
@@ -92,7 +92,7 @@ def to_binary32(x: Real) -> Real:
     return decode(FP32.format, encode(x, FP32))
 
 
-def shift_down(x: Int, amount: Int) -> Int:
+def shift_down(x: Whole, amount: Whole) -> Whole:
     """`x` shifted right by an amount that may exceed its bits, rounded down."""
     bits = max(high(x).bit_length(), (-low(x)).bit_length()) + 1
     return x >> minimum(maximum(amount, 0), bits)

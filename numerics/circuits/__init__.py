@@ -26,14 +26,14 @@ from numc.numerics.circuits.functions import (
     within,
     wrapped,
 )
-from numc.numerics.circuits.number import Int, Number
+from numc.numerics.circuits.number import Number, Whole
 from numc.numerics.circuits.real import Real
 
 __all__ = [
     "Circuit",
-    "Int",
     "Number",
     "Real",
+    "Whole",
     "absolute",
     "any_of",
     "below",

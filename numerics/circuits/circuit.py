@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from numc.numerics.circuits.number import OPERATIONS, Int, Number, Range, constant, make
+from numc.numerics.circuits.number import OPERATIONS, Number, Range, Whole, constant, make
 from numc.numerics.circuits.ordering import ordered
 from numc.support.errors import NumcError
 
@@ -47,7 +47,7 @@ def trace(name: str, function: Callable[..., Any], inputs: Mapping[str, Range]) 
     """
     numbers = {key: make("input", data=key, to=ends) for key, ends in inputs.items()}
     returned = function(**numbers)
-    outputs: Mapping[str, Int] = returned if isinstance(returned, Mapping) else {"result": returned}
+    outputs: Mapping[str, Whole] = returned if isinstance(returned, Mapping) else {"result": returned}
     for key, each in outputs.items():
         if not isinstance(each, (int, Number)):
             raise NumcError(f"{name}: {key} is {type(each).__name__}, want a number of the circuit")

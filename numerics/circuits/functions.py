@@ -7,7 +7,7 @@ from functools import reduce
 from typing import Any, overload
 
 from numc.numerics.circuits.known import Known
-from numc.numerics.circuits.number import Int, Number, here, leading_zero_count, make, number
+from numc.numerics.circuits.number import Number, Whole, here, leading_zero_count, make, number
 from numc.numerics.circuits.real import Real, checked
 from numc.numerics.circuits.traced import Traced
 from numc.numerics.formats import Conversion
@@ -16,12 +16,12 @@ from numc.support.errors import NumcError
 
 
 @overload
-def select(condition: Int, x: Int, y: Int) -> Int: ...
+def select(condition: Whole, x: Whole, y: Whole) -> Whole: ...
 @overload
-def select(condition: Int, x: Real, y: Real | float) -> Real: ...
+def select(condition: Whole, x: Real, y: Real | float) -> Real: ...
 @overload
-def select(condition: Int, x: float, y: Real) -> Real: ...
-def select(condition: Int, x: Any, y: Any) -> Any:
+def select(condition: Whole, x: float, y: Real) -> Real: ...
+def select(condition: Whole, x: Any, y: Any) -> Any:
     """Return `x` where the condition is not zero, else `y`: whole numbers, or real ones; a circuit computes both."""
     if not isinstance(condition, Number):
         return x if condition else y
@@ -48,14 +48,14 @@ def rounded(x: Real | float, to: str) -> Real:
     return x.rounded(checked(parse_conversion(to), "rounded to"))
 
 
-def scaled(n: Int, exponent: Int) -> Real:
+def scaled(n: Whole, exponent: Whole) -> Real:
     """Return the exact number ``n * 2^exponent``; +0 of zero."""
     if not isinstance(n, Number) and not isinstance(exponent, Number):
         return Known(n * power(exponent), None)
     return Traced("scaled", (number(n), number(exponent)))
 
 
-def decoded(code: Int, to: str) -> Real:
+def decoded(code: Whole, to: str) -> Real:
     """Return the number that an encoding stands for in a format.
 
     Raises NumcError for a code that does not fit, and for texts as `rounded` does.
@@ -65,7 +65,7 @@ def decoded(code: Int, to: str) -> Real:
     return value_of(code, checked(parse_conversion(to), "decoded from"))
 
 
-def value_of(code: Int, to: Conversion) -> Real:
+def value_of(code: Whole, to: Conversion) -> Real:
     """Return the number that an encoding stands for in a format. Raises NumcError for a code that does not fit."""
     low, high = (code.low, code.high) if isinstance(code, Number) else (code, code)
     if low < 0 or high >= 1 << to.format.bits:
@@ -75,22 +75,22 @@ def value_of(code: Int, to: Conversion) -> Real:
     return Traced("decoded", (code,), to) if isinstance(code, Number) else Known(to.format.decode(code), to)
 
 
-def minimum(x: Int, *others: Int) -> Int:
+def minimum(x: Whole, *others: Whole) -> Whole:
     """Return the smallest number."""
     return reduce(lambda a, b: make("min", a, b) if _traced(a, b) else min(a, b), others, x)
 
 
-def maximum(x: Int, *others: Int) -> Int:
+def maximum(x: Whole, *others: Whole) -> Whole:
     """Return the greatest number."""
     return reduce(lambda a, b: make("max", a, b) if _traced(a, b) else max(a, b), others, x)
 
 
-def absolute(x: Int) -> Int:
+def absolute(x: Whole) -> Whole:
     """Return the magnitude."""
     return within(maximum(x, -x), 0, max(-x.low, x.high)) if isinstance(x, Number) else abs(x)
 
 
-def leading_zeros(x: Int, width: int) -> Int:
+def leading_zeros(x: Whole, width: int) -> Whole:
     """Return how many zeros stand above the highest one of `x` in `width` bits; `width` of zero.
 
     Raises NumcError for a number that can be negative or does not fit.
@@ -103,7 +103,7 @@ def leading_zeros(x: Int, width: int) -> Int:
     return make("lzc", x, width) if isinstance(x, Number) else leading_zero_count(x, width)
 
 
-def lookup(values: Sequence[int], index: Int) -> Int:
+def lookup(values: Sequence[int], index: Whole) -> Whole:
     """Return ``values[index]`` of a table of whole numbers. Raises NumcError for an index outside of it."""
     low, high = (index.low, index.high) if isinstance(index, Number) else (index, index)
     if low < 0 or high >= len(values):
@@ -116,7 +116,7 @@ def lookup(values: Sequence[int], index: Int) -> Int:
     return make("lookup", index, data=tuple(map(int, values)), to=(min(reached), max(reached)))
 
 
-def within(x: Int, low: int, high: int) -> Int:
+def within(x: Whole, low: int, high: int) -> Whole:
     """Return `x`, which is from `low` to `high` as its author knows better than the ranges of its operands tell.
 
     Raises NumcError where the reference finds that it is not.
@@ -131,30 +131,30 @@ def within(x: Int, low: int, high: int) -> Int:
     return x
 
 
-def wrapped(x: Int, bits: int) -> Int:
+def wrapped(x: Whole, bits: int) -> Whole:
     """Return the number of `bits` bits, with its sign, that `x` is modulo ``2^bits``."""
     half = 1 << bits - 1
     return ((x + half) & (2 * half - 1)) - half
 
 
-def saturated(x: Int, bits: int) -> Int:
+def saturated(x: Whole, bits: int) -> Whole:
     """Return the number of `bits` bits, with its sign, that is nearest to `x`."""
     return minimum(maximum(x, -(1 << bits - 1)), (1 << bits - 1) - 1)
 
 
-def below(x: Int, bits: Int) -> Int:
+def below(x: Whole, bits: Whole) -> Whole:
     """Return the lowest `bits` bits of `x`, a number from 0 up."""
     return x & ((1 << bits) - 1)
 
 
-def field(x: Int, first: int, bits: int) -> Int:
+def field(x: Whole, first: int, bits: int) -> Whole:
     """Return `bits` bits of `x` from bit `first` up, as a number from 0 up."""
     return (x >> first) & ((1 << bits) - 1)
 
 
-def join(*parts: tuple[Int, int]) -> Int:
+def join(*parts: tuple[Whole, int]) -> Whole:
     """Return numbers from 0 up, each with its width in bits, side by side; the first one is the highest."""
-    joined: Int = 0
+    joined: Whole = 0
     for x, bits in parts:
         low, high = (x.low, x.high) if isinstance(x, Number) else (x, x)
         if low < 0 or high >= 1 << bits:
@@ -163,10 +163,10 @@ def join(*parts: tuple[Int, int]) -> Int:
     return joined
 
 
-def any_of(x: Int) -> Int:
+def any_of(x: Whole) -> Whole:
     """Return 1 if the number is not zero, else 0, as a sticky bit is made."""
     return x != 0 if isinstance(x, Number) else int(x != 0)
 
 
-def _traced(*numbers: Int) -> bool:
+def _traced(*numbers: Whole) -> bool:
     return any(isinstance(each, Number) for each in numbers)

@@ -74,52 +74,52 @@ class Number:
     __int__ = __index__
     __hash__ = object.__hash__
 
-    def __add__(self, other: Int) -> Number:
+    def __add__(self, other: Whole) -> Number:
         return make("add", self, other)
 
-    def __radd__(self, other: Int) -> Number:
+    def __radd__(self, other: Whole) -> Number:
         return make("add", other, self)
 
-    def __sub__(self, other: Int) -> Number:
+    def __sub__(self, other: Whole) -> Number:
         return make("sub", self, other)
 
-    def __rsub__(self, other: Int) -> Number:
+    def __rsub__(self, other: Whole) -> Number:
         return make("sub", other, self)
 
-    def __mul__(self, other: Int) -> Number:
+    def __mul__(self, other: Whole) -> Number:
         return make("mul", self, other)
 
-    def __rmul__(self, other: Int) -> Number:
+    def __rmul__(self, other: Whole) -> Number:
         return make("mul", other, self)
 
-    def __lshift__(self, other: Int) -> Number:
+    def __lshift__(self, other: Whole) -> Number:
         return make("shl", self, other)
 
-    def __rlshift__(self, other: Int) -> Number:
+    def __rlshift__(self, other: Whole) -> Number:
         return make("shl", other, self)
 
-    def __rshift__(self, other: Int) -> Number:
+    def __rshift__(self, other: Whole) -> Number:
         return make("shr", self, other)
 
-    def __rrshift__(self, other: Int) -> Number:
+    def __rrshift__(self, other: Whole) -> Number:
         return make("shr", other, self)
 
-    def __and__(self, other: Int) -> Number:
+    def __and__(self, other: Whole) -> Number:
         return make("and", self, other)
 
-    def __rand__(self, other: Int) -> Number:
+    def __rand__(self, other: Whole) -> Number:
         return make("and", other, self)
 
-    def __or__(self, other: Int) -> Number:
+    def __or__(self, other: Whole) -> Number:
         return make("or", self, other)
 
-    def __ror__(self, other: Int) -> Number:
+    def __ror__(self, other: Whole) -> Number:
         return make("or", other, self)
 
-    def __xor__(self, other: Int) -> Number:
+    def __xor__(self, other: Whole) -> Number:
         return make("xor", self, other)
 
-    def __rxor__(self, other: Int) -> Number:
+    def __rxor__(self, other: Whole) -> Number:
         return make("xor", other, self)
 
     def __neg__(self) -> Number:
@@ -131,16 +131,16 @@ class Number:
     def __invert__(self) -> Number:
         return make("sub", -1, self)
 
-    def __lt__(self, other: Int) -> Number:
+    def __lt__(self, other: Whole) -> Number:
         return make("lt", self, other)
 
-    def __le__(self, other: Int) -> Number:
+    def __le__(self, other: Whole) -> Number:
         return make("le", self, other)
 
-    def __gt__(self, other: Int) -> Number:
+    def __gt__(self, other: Whole) -> Number:
         return make("lt", other, self)
 
-    def __ge__(self, other: Int) -> Number:
+    def __ge__(self, other: Whole) -> Number:
         return make("le", other, self)
 
     def __eq__(self, other: object) -> Number:  # type: ignore[override]
@@ -150,7 +150,7 @@ class Number:
         return make("ne", self, other)
 
 
-Int = int | Number
+Whole = int | Number
 """A whole number, or a number of a circuit: the functions of circuits take both."""
 
 Range = tuple[int, int]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from numc.numerics.circuits.number import Int, here
+from numc.numerics.circuits.number import Whole, here
 from numc.numerics.formats import Conversion
 from numc.support.errors import NumcError, quoted
 
@@ -26,37 +26,37 @@ class Real(ABC):
 
     @property
     @abstractmethod
-    def sign(self) -> Int:
+    def sign(self) -> Whole:
         """1 if it is negative, -0 too, else 0; 0 of a NaN."""
 
     @property
     @abstractmethod
-    def exponent(self) -> Int:
+    def exponent(self) -> Whole:
         """The exponent of the highest bit of its significand."""
 
     @property
     @abstractmethod
-    def significand(self) -> Int:
+    def significand(self) -> Whole:
         """Its magnitude as a whole number, of at most p bits."""
 
     @property
     @abstractmethod
-    def code(self) -> Int:
+    def code(self) -> Whole:
         """Its encoding in the format; of a NaN that has none, that of a zero."""
 
     @property
     @abstractmethod
-    def is_nan(self) -> Int:
+    def is_nan(self) -> Whole:
         """1 if it is a NaN, else 0."""
 
     @property
     @abstractmethod
-    def is_infinite(self) -> Int:
+    def is_infinite(self) -> Whole:
         """1 if it is an infinity, else 0."""
 
     @property
     @abstractmethod
-    def is_zero(self) -> Int:
+    def is_zero(self) -> Whole:
         """1 if it is a zero, else 0."""
 
     @abstractmethod

@@ -8,7 +8,7 @@ from typing import Any
 
 from numc.numerics.circuits.functions import value_of
 from numc.numerics.circuits.known import Known
-from numc.numerics.circuits.number import Int, Number, here
+from numc.numerics.circuits.number import Number, Whole, here
 from numc.numerics.circuits.real import Real
 from numc.numerics.circuits.traced import Traced
 from numc.numerics.datapaths import Parameter
@@ -47,7 +47,7 @@ class Definition:
         """Return the accumulator after a block, exact: `acc` rounds it. Raises NumcError for what is no number."""
         return self._real(self._called(fma, a, b, c), fma, c)
 
-    def registered(self, fma: Fma, a: Sequence[Real], b: Sequence[Real], register: Int) -> Int:
+    def registered(self, fma: Fma, a: Sequence[Real], b: Sequence[Real], register: Whole) -> Whole:
         """Return the register after a block. Raises NumcError for what is no whole number, or does not fit."""
         result = self._called(fma, a, b, register)
         if isinstance(result, bool) or not isinstance(result, int | Number):
@@ -62,12 +62,12 @@ class Definition:
             )
         return result
 
-    def ended(self, fma: Fma, c: Real, register: Int) -> Real:
+    def ended(self, fma: Fma, c: Real, register: Whole) -> Real:
         """Return the result of a reduction that began with `c`, exact: `acc` rounds it."""
         assert self.last is not None
         return self._real(self.last(c, register), fma, c)
 
-    def _called(self, fma: Fma, a: Sequence[Real], b: Sequence[Real], c: Real | Int) -> Any:
+    def _called(self, fma: Fma, a: Sequence[Real], b: Sequence[Real], c: Real | Whole) -> Any:
         x, y = (list(a), list(b)) if self.in_blocks else (a[0], b[0])
         return self.function(x, y, c, **dict(fma.datapath.parameters))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from numc.numerics.circuits.known import Known
-from numc.numerics.circuits.number import Int
+from numc.numerics.circuits.number import Whole
 from numc.numerics.circuits.real import Real
 from numc.numerics.defined import definition_of
 from numc.numerics.exact.value import POINT, Value
@@ -24,7 +24,7 @@ def defined_run(op: Fma) -> Run:
     length = definition.length(op)
 
     def run(a: Sequence[_Parts], b: Sequence[_Parts], c: Value, noise: Sequence[tuple[int, int]]) -> Value:
-        register: Int = 0
+        register: Whole = 0
         for k in range(0, len(a), length):
             x, y = (_block(side[k : k + length], to, length) for side, to in zip((a, b), op.singles, strict=True))
             if definition.register:

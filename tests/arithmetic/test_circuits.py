@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from numc.numerics.circuits import (
-    Int,
+    Whole,
     absolute,
     any_of,
     below,
@@ -27,7 +27,7 @@ from numc.numerics.circuits import (
 from numc.support.errors import NumcError
 
 _TABLE = [7, -3, 0, 12, 5, 5, -9, 1]
-_BINARY: list[Callable[[Int, Int], Int]] = [
+_BINARY: list[Callable[[Whole, Whole], Whole]] = [
     lambda x, y: x + y,
     lambda x, y: x - y,
     lambda x, y: x * y,
@@ -60,7 +60,7 @@ _BINARY: list[Callable[[Int, Int], Int]] = [
 def test_a_circuit_computes_what_its_function_does(
     steps: list[tuple[int, int, int]], ends: tuple[tuple[int, int], ...], data: st.DataObject
 ) -> None:
-    def function(a: Int, b: Int, c: Int) -> Int:
+    def function(a: Whole, b: Whole, c: Whole) -> Whole:
         known = [a, b, c]
         for op, x, y in steps:
             found = _BINARY[op](known[x % len(known)], known[y % len(known)])
@@ -79,7 +79,7 @@ def test_a_circuit_computes_what_its_function_does(
 
 
 def test_operations_are_shared_and_constants_folded() -> None:
-    def function(a: Int, b: Int) -> Int:
+    def function(a: Whole, b: Whole) -> Whole:
         return (a + b) * (a + b) + (below(a, 2) > 7) * b
 
     circuit = trace("shared", function, {"a": (0, 9), "b": (0, 9)})

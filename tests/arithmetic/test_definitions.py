@@ -13,7 +13,7 @@ import pytest
 import arithmetic_vectorised as vectorised
 import definitions
 import numc
-from numc.numerics.circuits import Int, Real, decoded, rounded, scaled, select
+from numc.numerics.circuits import Real, Whole, decoded, rounded, scaled, select
 from numc.numerics.defined.loading import define_from
 from numc.numerics.formats import FORMATS
 from numc.numerics.grammar import parse_conversion, parse_fma
@@ -108,7 +108,7 @@ def test_what_is_wrong_with_a_definition(function: Callable[..., Any], more: dic
 
 
 def test_what_is_wrong_with_a_register() -> None:
-    def last(c: Real, register: Int) -> Real:
+    def last(c: Real, register: Whole) -> Real:
         return rounded(scaled(register, -4), "fp32") + c
 
     with pytest.raises(

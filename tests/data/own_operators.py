@@ -9,8 +9,8 @@ import numpy as np
 
 import numc
 from numc.numerics.circuits import (
-    Int,
     Real,
+    Whole,
     absolute,
     join,
     lookup,
@@ -42,9 +42,9 @@ def own_posit(a: Real, b: Real, c: Real) -> Real:
     return a * b + c
 
 
-def finite(*numbers: Real) -> Int:
+def finite(*numbers: Real) -> Whole:
     """Whether no number is an infinity or a NaN."""
-    special: Int = 0
+    special: Whole = 0
     for each in numbers:
         special = special | each.is_nan | each.is_infinite
     return 1 - special
@@ -85,7 +85,7 @@ def own_fused(a: Sequence[Real], b: Sequence[Real], c: Real, *, l: int = 8, bits
         exponent = select(x.is_zero, zero, x.exponent) + select(y.is_zero, zero, y.exponent)
         terms.append(((x.significand << (bits - 14)) * y.significand, exponent, (-x.sign) ^ (-y.sign)))
     top = maximum(least, *(exponent for _, exponent, _ in terms))
-    total: Int = 0
+    total: Whole = 0
     for n, exponent, sign in terms:  # all ones where the term is negative
         total = total + (((n >> (top - exponent)) ^ sign) - sign)
     beyond = (top >= 127) & (absolute(total) >= 1 << (bits + 1))  # of the largest exponent
@@ -98,14 +98,14 @@ def own_fused(a: Sequence[Real], b: Sequence[Real], c: Real, *, l: int = 8, bits
 @numc.operator(
     a="fp8_e4m3", acc="fp32", register=64, last=lambda c, register: rounded(scaled(register, -18), "fp32") + c
 )
-def kulisch(a: Real, b: Real, register: Int) -> Int:
+def kulisch(a: Real, b: Real, register: Whole) -> Whole:
     """Every product is added exactly, in 64 bits with the last one at 2^-18; a NaN counts as zero."""
     n = (a.significand * b.significand) << (a.exponent + b.exponent + 12)
     return wrapped(register + select(a.sign ^ b.sign, -n, n), 64)
 
 
 @numc.operator(a="bf16", acc="fp32", register=700, last=lambda c, register: rounded(scaled(register, -266), "fp32") + c)
-def kulisch_bf16(a: Real, b: Real, register: Int) -> Int:
+def kulisch_bf16(a: Real, b: Real, register: Whole) -> Whole:
     """Products of bf16 numbers, added exactly in 700 bits."""
     n = (a.significand * b.significand) << (a.exponent + b.exponent + 252)
     return wrapped(register + select(a.sign ^ b.sign, -n, n), 700)
@@ -114,9 +114,9 @@ def kulisch_bf16(a: Real, b: Real, register: Int) -> Int:
 @numc.reduction(
     a="fp8_e4m3", acc="bf16", register=24, last=lambda c, register: rounded(scaled(register, -10), "fp32") + c
 )
-def saturating(a: Sequence[Real], b: Sequence[Real], register: Int, *, l: int = 4) -> Int:
+def saturating(a: Sequence[Real], b: Sequence[Real], register: Whole, *, l: int = 4) -> Whole:
     """Blocks of products that are cut to multiples of 2^-10, in a register of 24 bits that saturates."""
-    total: Int = 0
+    total: Whole = 0
     for x, y in zip(a, b, strict=True):
         n = (x.significand * y.significand) << maximum(x.exponent + y.exponent + 12, 0) >> 8
         total = total + select(x.sign ^ y.sign, -n, n)
@@ -133,11 +133,11 @@ _DIFFERENCES = [0] + [round(8 * math.log2(1 - 2 ** (-d / 8))) for d in range(1, 
 
 
 @numc.operator(a="lns8", acc="lns8")
-def logarithmic(a: Real, b: Real, c: Real) -> Int:
+def logarithmic(a: Real, b: Real, c: Real) -> Whole:
     """A multiply-add of logarithms: products are sums, and sums are found in tables."""
     zero, nan = (a.code == 0) | (b.code == 0), (a.code == 255) | (b.code == 255) | (c.code == 255)
 
-    def parts(x: Real) -> tuple[Int, Int]:
+    def parts(x: Real) -> tuple[Whole, Whole]:
         negative = x.code > _COUNT
         return negative + 0, x.code - 1 - _COUNT * negative + _LOWEST
 

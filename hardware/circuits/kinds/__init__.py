@@ -13,7 +13,7 @@ from numc.numerics.groups import GroupFormat
 from numc.numerics.kinds import Bfp, Int, Mx, ScaledGroups
 
 # Each takes the name of an operand, its format, how many elements a group has, and the numbers at the ports.
-GROUPS: Mapping[type[GroupFormat], Callable[[str, Any, int, Mapping[str, circuits.Int]], Group]] = MappingProxyType({
+GROUPS: Mapping[type[GroupFormat], Callable[[str, Any, int, Mapping[str, circuits.Whole]], Group]] = MappingProxyType({
     Bfp: bfp.group,
     Mx: mx.group,
     Int: integer.group,

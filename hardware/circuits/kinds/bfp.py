@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from numc.hardware.circuits.kinds.group import Group, signed
 from numc.hardware.port import TOP_BITS
-from numc.numerics.circuits import Int, below, field, select
+from numc.numerics.circuits import Whole, below, field, select
 from numc.numerics.kinds.bfp import Bfp
 
 
-def group(name: str, fmt: Bfp, length: int, ports: Mapping[str, Int]) -> Group:
+def group(name: str, fmt: Bfp, length: int, ports: Mapping[str, Whole]) -> Group:
     """Return the group of an operand in a circuit."""
     m = fmt.magnitude_bits
     codes = [field(ports[name], n * (m + 1), m + 1) for n in range(length)]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from numc.hardware.circuits.reals import Real
-from numc.numerics.circuits import Int, field, select
+from numc.numerics.circuits import Whole, field, select
 from numc.numerics.formats import Format
 
 
@@ -17,24 +17,24 @@ class Group:
     factor: what a sum of elements is multiplied by in binary32; elements: these numbers, where a sum rounds.
     """
 
-    integers: Sequence[Int]
-    exponent: Int
-    nan: Int
+    integers: Sequence[Whole]
+    exponent: Whole
+    nan: Whole
     factor: Real | None = None
     elements: Sequence[Real] = ()
 
 
-def fields(codes: Int, bits: int, length: int) -> list[Int]:
+def fields(codes: Whole, bits: int, length: int) -> list[Whole]:
     """The codes of a group, the first one lowest."""
     return [field(codes, n * bits, bits) for n in range(length)]
 
 
-def signed(code: Int, bits: int) -> Int:
+def signed(code: Whole, bits: int) -> Whole:
     """The number of a code in two's complement."""
     return code - (field(code, bits - 1, 1) << bits)
 
 
-def integer(x: Real, fmt: Format) -> Int:
+def integer(x: Real, fmt: Format) -> Whole:
     """A finite element in the units of its format."""
     size = x.significand << x.exponent - fmt.unit_exponent
     return select(x.sign, -size, size)

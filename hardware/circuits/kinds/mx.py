@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from numc.hardware.circuits.kinds.group import Group, fields, integer
 from numc.hardware.circuits.reals import decode
-from numc.numerics.circuits import Int
+from numc.numerics.circuits import Whole
 from numc.numerics.formats import Fixed, Format
 from numc.numerics.kinds.mx import SCALE_BIAS, SCALE_BITS, Mx
 
 
-def group(name: str, fmt: Mx, length: int, ports: Mapping[str, Int]) -> Group:
+def group(name: str, fmt: Mx, length: int, ports: Mapping[str, Whole]) -> Group:
     """Return the group of an operand in a circuit."""
     scale = ports[f"{name}_scale"]
     single: Format = fmt.single or Fixed(1, fmt.significand_bits)

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from numc.hardware.circuits.kinds.group import Group, fields, integer
 from numc.hardware.circuits.reals import decode, encode, multiply
-from numc.numerics.circuits import Int
+from numc.numerics.circuits import Whole
 from numc.numerics.formats import FORMATS, Conversion
 from numc.numerics.kinds.scaled_groups import ScaledGroups
 from numc.numerics.operators import FP32
 
 
-def group(name: str, fmt: ScaledGroups, length: int, ports: Mapping[str, Int]) -> Group:
+def group(name: str, fmt: ScaledGroups, length: int, ports: Mapping[str, Whole]) -> Group:
     """Return the group of an operand in a circuit."""
     elements = [decode(fmt.element, each) for each in fields(ports[name], fmt.element.bits, length)]
     integers = [integer(each, fmt.element) for each in elements]
