@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +15,7 @@ from numc.numerics.circuits.real import Real
 from numc.numerics.circuits.traced import Traced
 from numc.numerics.datapaths import Parameter
 from numc.numerics.operators import Fma
-from numc.support.errors import NumcError
+from numc.support.errors import NumcError, shortened
 
 Function = Callable[..., Any]
 
@@ -65,11 +67,24 @@ class Definition:
     def ended(self, fma: Fma, c: Real, register: Whole) -> Real:
         """Return the result of a reduction that began with `c`, exact: `acc` rounds it."""
         assert self.last is not None
-        return self._real(self.last(c, register), fma, c)
+        return self._real(self._result(self.last, c, register), fma, c)
 
     def _called(self, fma: Fma, a: Sequence[Real], b: Sequence[Real], c: Real | Whole) -> Any:
         x, y = (list(a), list(b)) if self.in_blocks else (a[0], b[0])
-        return self.function(x, y, c, **dict(fma.datapath.parameters))
+        return self._result(self.function, x, y, c, **dict(fma.datapath.parameters))
+
+    def _result(self, function: Function, *args: Any, **parameters: int) -> Any:
+        """The result of a function of the user's; what it raises is told with its line."""
+        try:
+            return function(*args, **parameters)
+        except NumcError:
+            raise
+        except Exception as error:
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{os.path.basename(last.filename)}, line {last.lineno}"
+            raise NumcError(
+                f"operator '{self.name}': {where}: {type(error).__name__}: {shortened(error, 300)}"
+            ) from error
 
     def _real(self, result: object, fma: Fma, like: Real) -> Real:
         if isinstance(result, bool) or not isinstance(result, int | float | Real | Number):

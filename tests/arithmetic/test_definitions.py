@@ -92,6 +92,7 @@ def _register(function: Callable[..., Any], **more: Any) -> None:
         (lambda a, b, c, *, bits=0.5: a, {}, "parameter 'bits' has the default 0.5, want a whole number"),
         (lambda a, b, c: None, {}, "operator 'mine': returns nothing, want a real number, or a whole one"),
         (lambda a, b, c: a if a.is_nan else b, {}, "test_definitions.py, line .*: if, and, or, not, in or while"),
+        (lambda a, b, c: a.exponents, {}, "operator 'mine': test_definitions.py, line .*: AttributeError: .*exponents"),
         (lambda a, b, c: a * b + b * c + c, {}, "an exact sum of more than two terms, want one of two"),
         (lambda a, b, c: (a * b * b * b * b * b * b) + c, {}, "an exact product of 56 bits, want at most 53"),
         (lambda a, b, c: (a * b).exponent + c, {}, "the exponent of an exact number, want rounded"),
