@@ -174,7 +174,7 @@ def test_what_is_interrupted_goes_on_to_the_same_result(tmp_path: Path) -> None:
         ({"space": None, "operators": ["bf17_1_1"]}, "space: 'fma = bf17_1_1': unknown FMA operator 'bf17_1_1'"),
         ({"by": "layers"}, "by 'layers': unknown (did you mean 'layer'?): want layer, kind, role, model"),
         ({"only": ["frist"]}, "only 'frist': no such layer (did you mean 'first'?): the model has first, second"),
-        ({"objective": "byte"}, "objective 'byte': unknown (did you mean 'bytes'?): want bytes, area, passes"),
+        ({"objective": "byte"}, "objective 'byte': unknown (did you mean 'bytes'?): want gates, bytes, area, passes"),
         ({"objective": "latency"}, "objective 'latency': is the cost on a machine: give one (`numc list machines`)"),
         ({"objective": "passes"}, "objective 'passes': 'first' computes in fma(a=e5m7,acc=fp32), which has none"),
         ({"objective": "energy", "machine": "thesis"}, "objective 'energy': machine 'thesis' has no published power"),
