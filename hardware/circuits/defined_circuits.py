@@ -14,7 +14,6 @@ from numc.numerics.circuits.number import Number, make
 from numc.numerics.circuits.ordering import Node
 from numc.numerics.circuits.traced import Traced
 from numc.numerics.defined import traced
-from numc.numerics.exact.value import POINT
 from numc.numerics.formats import Conversion, Format, Record
 from numc.numerics.operators import Fma
 from numc.support.errors import NumcError
@@ -79,8 +78,7 @@ class _Writer:
             first, second = (self.rounded(each, to, noise) for each in both if isinstance(each, Traced))
             return select(self.made[id(condition)], first, second)
         if x.to is not None and x.to.format == to.format and to.noise is None and not to.overflow:
-            code, fmt = self.made[id(x)], to.format  # of every NaN the one that numc writes
-            return select(_part(fmt, code, "nan"), fmt.code_of_nan(), code) if fmt.has_nan else code
+            return _part(to.format, self.made[id(x)], "code")
         if x.op == "sum":
             first_term, second_term = self._args(x)
             if isinstance(to.format, Record):
@@ -115,8 +113,8 @@ def _constant(value: float) -> Real:
 
 def _part(fmt: Format, code: Whole, name: str) -> Whole:
     """A part of a number of a format (numerics/circuits/real.py) from its code."""
-    if name == "code":
-        return code
+    if name == "code":  # of every NaN the one that numc writes
+        return select(_part(fmt, code, "nan"), fmt.code_of_nan(), code) if fmt.has_nan else code
     if not isinstance(fmt, Record):
         return _listed_part(fmt, code, name)
     x = decode(fmt, code)
@@ -138,6 +136,6 @@ def _listed_part(fmt: Format, code: Whole, name: str) -> Whole:
             f"format '{fmt.name}' has no circuit: want floating point, or codes of {_MOST_TABLE} bits at most"
         )
     values = [Encoding(fmt).decode(n) for n in range(1 << fmt.bits)]
-    known = [Known(Fraction(v, 1 << POINT) if isinstance(v, int) else v, Conversion(fmt)) for v in values]
+    known = [Known.counted(value, Conversion(fmt)) for value in values]
     attribute = {"nan": "is_nan", "infinite": "is_infinite", "zero": "is_zero"}.get(name, name)
     return lookup([getattr(each, attribute) for each in known], code)

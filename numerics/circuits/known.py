@@ -6,6 +6,7 @@ import math
 from fractions import Fraction
 
 from numc.numerics.circuits.real import Real
+from numc.numerics.exact.value import POINT, Value
 from numc.numerics.formats import Conversion
 from numc.numerics.formats.format import floor_log2, power
 from numc.numerics.formats.rounding import round_real
@@ -18,6 +19,11 @@ class Known(Real):
         self.to = to
         plain = isinstance(value, Fraction) or (math.isfinite(value) and not _is_minus_zero(value))
         self.value = Fraction(value) if plain else value
+
+    @staticmethod
+    def counted(value: Value, to: Conversion) -> Known:
+        """Return a binary32 number, as exact/value.py counts it, of a format."""
+        return Known(Fraction(value, 1 << POINT) if isinstance(value, int) else value, to)
 
     def __repr__(self) -> str:
         return f"<{self.value}{'' if self.to is None else f' in {self.to.format.name}'}>"

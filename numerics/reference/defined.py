@@ -26,13 +26,15 @@ def defined_run(op: Fma) -> Run:
     def run(a: Sequence[_Parts], b: Sequence[_Parts], c: Value, noise: Sequence[tuple[int, int]]) -> Value:
         register: Whole = 0
         for k in range(0, len(a), length):
-            x, y = (_block(side[k : k + length], to, length) for side, to in zip((a, b), op.singles, strict=True))
+            x, y = (
+                _block(side[k : k + length], to.settled, length) for side, to in zip((a, b), op.singles, strict=True)
+            )
             if definition.register:
                 register = definition.registered(op, x, y, register)
             else:
-                c = _rounded(definition.accumulated(op, x, y, _known(c, op.acc)), op.acc, noise[k][1])
+                c = _rounded(definition.accumulated(op, x, y, Known.counted(c, op.acc.settled)), op.acc, noise[k][1])
         if definition.register:
-            c = _rounded(definition.ended(op, _known(c, op.acc), register), op.acc, 0)
+            c = _rounded(definition.ended(op, Known.counted(c, op.acc.settled), register), op.acc, 0)
         return c
 
     return run
@@ -40,11 +42,7 @@ def defined_run(op: Fma) -> Run:
 
 def _block(side: Sequence[_Parts], to: Conversion, length: int) -> list[Real]:
     """The operands of a block, +0 where a short one has none."""
-    return [*(_known(parts[0], to) for parts in side), *(_known(0, to) for _ in range(length - len(side)))]
-
-
-def _known(value: Value, to: Conversion) -> Known:
-    return Known(Fraction(value, 1 << POINT) if isinstance(value, int) else value, to.settled)
+    return [*(Known.counted(parts[0], to) for parts in side), *([Known.counted(0, to)] * (length - len(side)))]
 
 
 def _rounded(result: Real, to: Conversion, noise: int) -> Value:

@@ -111,7 +111,8 @@ def test_parts_of_numbers(fmt: str) -> None:
     """Each part, as the reference has it, of numbers of every class."""
     for part in ("sign", "exponent", "significand", "code", "is_nan", "is_infinite", "is_zero"):
         numc.operator(a=fmt, acc="fp32", name=f"part_{part}")(taking(part))
-        x = np.concatenate([SPECIAL, operands("wide")[0].ravel()[:50]])
+        others = np.array([0xFFC00000, 0x7FC12345, 0x7F800001], np.uint32).view(np.float32)  # NaN of other codes
+        x = np.concatenate([SPECIAL, others, operands("wide")[0].ravel()[:50]])
         found = numc.fma(x, np.ones_like(x), np.zeros_like(x), fma=f"part_{part}")
         compare(found, reference.fma(x, np.ones_like(x), np.zeros_like(x), fma=f"part_{part}"))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import numc
 from definitions import own_operators
 from numc.hardware.circuits.operator_circuit import circuit
 from numc.hardware.emission import identifier
@@ -15,6 +16,7 @@ from numc.hardware.model import model
 from numc.hardware.ports import interface
 from numc.hardware.rtl import rtl
 from numc.hardware.stimulus import cases
+from numc.numerics.circuits import rounded, scaled
 from numc.numerics.grammar import parse_fma
 from numc.support.errors import NumcError
 from verilated import Port, compiled, needs_verilator, outputs
@@ -44,6 +46,13 @@ def test_circuits_have_the_codes_of_the_definition(text: str) -> None:
         found = made(**{port.name: port.joined(codes[port.name]) for port in of.inputs})["d"]
         want = of.expected(codes)
         assert want is None or found == want, f"{text}, {kind} {codes}: {found:#x}, want {want:#x}"
+
+
+def test_every_nan_has_one_code() -> None:
+    numc.operator(a="bf16", acc="fp32", name="coded")(lambda a, b, c: rounded(scaled(a.code, 0), "fp32"))
+    of = interface(parse_fma("coded"))
+    for code in (0x7FC0, 0x7F81, 0xFFFF, 0x7F80, 0x3F80):
+        assert circuit(of.op)(a=code, b=0, c=0)["d"] == of.expected({"a": (code,), "b": (0,), "c": (0,)}), hex(code)
 
 
 @needs_verilator

@@ -14,7 +14,7 @@ from numc.passes.kernels.builder import Code
 from numc.passes.kernels.datapaths.blocks.products import Products
 from numc.passes.kernels.setting import Parts
 from numc.passes.kernels.ssa import Value
-from numc.passes.kernels.values.carrier import F32, F64
+from numc.passes.kernels.values.carrier import F32, F64, Carrier
 
 NOWHERE = -4096  # the exponent of a zero, below all others
 
@@ -68,7 +68,8 @@ def exponent_of(code: Code, x: Value, to: Conversion) -> Value:
     return code.select(code.compare("eq", magnitude, code.int(0)), code.int(NOWHERE), exponent)
 
 
-def power_of_two(code: Code, exponent: Value) -> Value:
-    """2 to the power of numbers (i32), which is a normal number of binary64."""
-    wide = code.cast("extsi", code.binary("addi", exponent, code.int(F64.bias)), "i64")
-    return code.cast("bitcast", code.binary("shli", wide, code.int(52, "i64")), "f64")
+def power_of_two(code: Code, exponent: Value, carrier: Carrier = F64) -> Value:
+    """2 to the power of numbers (i32), which is a normal number of the carrier."""
+    field = code.binary("addi", exponent, code.int(carrier.bias))
+    wide = field if carrier.i == "i32" else code.cast("extsi", field, carrier.i)
+    return code.cast("bitcast", code.binary("shli", wide, code.int(carrier.significand_bits, carrier.i)), carrier.f)

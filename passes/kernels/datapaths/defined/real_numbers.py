@@ -99,14 +99,12 @@ class Reals:
 
     def _code(self, x: Value, to: Conversion) -> Value:
         if to.format == FP32.format:
-            return self._unsigned(self._bits(x))
+            code = self.code  # of every NaN the one that numc writes
+            bits = code.select(code.compare("uno", x, x), code.int(F32.nan), self._bits(x))
+            return code.cast("extui", bits, "i64")
         if to.format.is_usual:
             return emit_narrowed(self.code, x, to.format)
         return emit_listed_code(self.code, x, to.format)
-
-    def _unsigned(self, bits: Value) -> Value:
-        """A code of 32 bits, as the number from 0 up that it is; of every NaN the same one."""
-        return self.code.cast("extui", bits, "i64")
 
     def decoded(self, node: Traced) -> Value:
         """Append the number that a code stands for."""
@@ -175,8 +173,8 @@ class Reals:
         exponent = to_element(code, self._between(e, -2 * _HALF, 2 * _HALF - bits), "i32")
         half = code.binary("shrsi", exponent, code.int(1))
         number = code.cast("sitofp", to_element(code, self.value(n), "i32"), "f32")
-        first = code.binary("mulf", number, _power_of_two(code, half))
-        return first, _power_of_two(code, code.binary("subi", exponent, half))
+        first = code.binary("mulf", number, power_of_two(code, half, F32))
+        return first, power_of_two(code, code.binary("subi", exponent, half), F32)
 
     def single(self, x: Traced) -> Value:
         """Append a number that binary32 has."""
@@ -229,13 +227,6 @@ class Reals:
                 total = emit_add_to_odd(code, total, code.binary("mulf", code.cast("uitofp", piece, "f64"), scale))
         assert total is not None
         return total
-
-
-def _power_of_two(code: Code, exponent: Value) -> Value:
-    """2 to the power of numbers (i32), which is a normal number of binary32."""
-    return code.cast(
-        "bitcast", code.binary("shli", code.binary("addi", exponent, code.int(F32.bias)), code.int(23)), "f32"
-    )
 
 
 def _is_single(x: Traced) -> bool:
