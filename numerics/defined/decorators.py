@@ -6,9 +6,7 @@ it is also what kernels compute.
 
 from __future__ import annotations
 
-import hashlib
 import inspect
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import count
@@ -16,15 +14,13 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from numc.numerics.circuits.ordering import digest
-from numc.numerics.datapaths import DATAPATHS, MAX_CHUNK, Admits, Blocks, Parameter
 from numc.numerics.datapaths import DEFINED as DEFINED_PATHS
+from numc.numerics.datapaths import MAX_CHUNK, Admits, Blocks, Parameter
 from numc.numerics.defined.definition import DEFINITIONS, Definition, Function
 from numc.numerics.defined.graphs import outputs
-from numc.numerics.formats import FORMATS
+from numc.numerics.defined.naming import checked_name, version_of
 from numc.numerics.grammar import forget, parse_fma
-from numc.numerics.kinds import GROUP_FORMATS
-from numc.numerics.operators import ALIASES, DEFINED, Fma
-from numc.numerics.units import NAMED
+from numc.numerics.operators import DEFINED, Fma
 from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError, quoted, shortened
 
@@ -33,9 +29,7 @@ MOST_PRODUCTS = 64
 MOST_REGISTER = 1024
 """The most bits of a register."""
 _LENGTH = Parameter(1, MOST_PRODUCTS, "how many products a block has")
-_VERSION = 8  # hexadecimal digits
 _NUMBERS = count()
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _SIGNATURES = {False: "(a, b, c, *, parameter=number)", True: "(a, b, c, *, l=length, parameter=number)"}
 
 F = TypeVar("F", bound=Function)
@@ -94,7 +88,7 @@ def _registered(
 ) -> Callable[[F], F]:
     @in_default_environment
     def registered(function: F) -> F:
-        called = _checked_name(function.__name__ if name is None else name)
+        called = checked_name("operator", function.__name__ if name is None else name, "mine")
         _check_register(called, register, last)
         definition = Definition(
             name=called,
@@ -147,8 +141,7 @@ def _known_as(definition: Definition, version: str, text: str) -> Fma:
 def _version(definition: Definition, fma: Fma) -> str:
     """Digits that tell this definition from others of its name: of its text, and of what it does for its formats."""
     texts = [_text(each) for each in (definition.function, definition.last) if each is not None]
-    whole = "\n".join([*texts, digest(outputs(fma))])
-    return hashlib.sha256(whole.encode()).hexdigest()[:_VERSION]
+    return version_of("\n".join([*texts, digest(outputs(fma))]))
 
 
 def _text(function: Function) -> str:
@@ -156,14 +149,6 @@ def _text(function: Function) -> str:
         return inspect.getsource(function)
     except (OSError, TypeError):
         return repr(function.__code__.co_code) if inspect.isfunction(function) else repr(function)
-
-
-def _checked_name(name: object) -> str:
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise NumcError(f"operator {quoted(name)}: want a name of letters, digits and _, as name='mine'")
-    if name in (*NAMED, *ALIASES, *DATAPATHS, *FORMATS, *GROUP_FORMATS):
-        raise NumcError(f"operator '{name}': numc has that name for something else, want another one: name='my_{name}'")
-    return name
 
 
 def _check_register(name: str, register: object, last: object) -> None:

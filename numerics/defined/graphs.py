@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 from numc.numerics.circuits.number import Number, make
 from numc.numerics.circuits.ordering import Node, ordered
@@ -23,10 +23,10 @@ class Graph:
     c: Node
     result: Node
 
-    @property
-    def numbers(self) -> list[Node]:
+    @cached_property
+    def numbers(self) -> tuple[Node, ...]:
         """Every number that the result needs, operands before what is computed from them."""
-        return list(ordered([self.result]))
+        return tuple(ordered([self.result]))
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class Ending:
     register: Number
     result: Traced
 
-    @property
-    def numbers(self) -> list[Node]:
+    @cached_property
+    def numbers(self) -> tuple[Node, ...]:
         """Every number that the result needs, operands before what is computed from them."""
-        return list(ordered([self.result]))
+        return tuple(ordered([self.result]))
 
 
 @cache

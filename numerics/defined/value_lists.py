@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
 from collections.abc import Iterable
 
-from numc.numerics.datapaths import DATAPATHS
-from numc.numerics.formats import FORMATS
+from numc.numerics.defined.naming import checked_name, version_of
 from numc.numerics.formats.kinds.table import DEFINED, Table
 from numc.numerics.grammar import forget, parse_any_conversion
-from numc.numerics.kinds import GROUP_FORMATS
-from numc.numerics.operators import ALIASES
 from numc.numerics.operators import DEFINED as OPERATORS
-from numc.numerics.units import NAMED
 from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError, quoted, shortened
 from numc.support.toml import parsed
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_VERSION = 8  # hexadecimal digits
 _LONGEST = 1 << 22  # characters of a file: more than 65536 values take
 
 
@@ -41,11 +33,10 @@ def format_of(
     if isinstance(values, str | os.PathLike):
         own_name, values, own_rounding = _from_file(os.fspath(values))
         name, round = name or own_name, round or own_rounding
-    called = _checked_name(name)
+    called = checked_name("format", name, "takum8", OPERATORS)
+    _check_text(called)
     numbers = tuple(_number(called, value) for value in values)
-    digits = hashlib.sha256(repr((numbers, round)).encode()).hexdigest()[:_VERSION]
-    fmt = Table(numbers, f"{called}#{digits}", round or "rne")
-    DEFINED[called] = fmt
+    DEFINED[called] = Table(numbers, f"{called}#{version_of(repr((numbers, round)))}", round or "rne")
     forget()
     return called
 
@@ -79,15 +70,12 @@ def _number(name: str, value: object) -> float:
         ) from None
 
 
-def _checked_name(name: object) -> str:
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise NumcError(f"format {quoted(name)}: want a name of letters, digits and _, as name='takum8'")
-    if name in (*NAMED, *ALIASES, *DATAPATHS, *FORMATS, *GROUP_FORMATS, *OPERATORS):
-        raise NumcError(f"format '{name}': numc has that name for something else, want another one: name='my_{name}'")
-    if name not in DEFINED:
-        try:
-            parse_any_conversion(name)
-        except NumcError:
-            return name
-        raise NumcError(f"format '{name}': numc has a format of that name, want another one: name='my_{name}'")
-    return name
+def _check_text(name: str) -> None:
+    """Raise NumcError for a name that is the text of a format of numc, as e5m6 is."""
+    if name in DEFINED:
+        return
+    try:
+        parse_any_conversion(name)
+    except NumcError:
+        return
+    raise NumcError(f"format '{name}': numc has a format of that name, want another one: name='my_{name}'")

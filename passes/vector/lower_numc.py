@@ -119,8 +119,7 @@ def width(module: ir.Operation, before: ir.Operation, slot: int) -> ir.Value:
 
 def _asked(module: ir.Operation, before: ir.Operation, function: str, number: int) -> ir.Value:
     block = module.regions[0].blocks[0]
-    names = (op.attributes["sym_name"] for op in block.operations if "sym_name" in op.attributes)
-    if function not in {ir.StringAttr(name).value for name in names}:
+    if function not in _names(block):
         text = f"func.func private @{function}(i64) -> i64"
         ir.InsertionPoint(block).insert(parsed(text).body.operations[0].operation.clone())
     with ir.InsertionPoint(before), before.location:
@@ -204,13 +203,18 @@ def _number(value: int) -> ir.Value:
     return _create("arith.constant", [], {"value": ir.IntegerAttr.get(_I64(), value)})
 
 
+def _names(block: ir.Block) -> set[str]:
+    """The names of the functions and tables of a module."""
+    names = (op.attributes["sym_name"] for op in block.operations if "sym_name" in op.attributes)
+    return {ir.StringAttr(name).value for name in names}
+
+
 def _define(module: ir.Operation, symbols: dict[str, str], key: str, function: Callable[[str], str]) -> str:
     """The name of the function for `key`, which is added to the module when it is first asked for."""
     if key not in symbols:
         symbols[key] = f"numc_scalar_{len(symbols)}"
         block = module.regions[0].blocks[0]
-        names = (op.attributes["sym_name"] for op in block.operations if "sym_name" in op.attributes)
-        known = {ir.StringAttr(name).value for name in names}
+        known = _names(block)
         for op in parsed(function(symbols[key])).body.operations:
             if ir.StringAttr(op.attributes["sym_name"]).value not in known:  # other functions may bring a table, too
                 ir.InsertionPoint(block).insert(op.operation.clone())
