@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from numc.numerics.exact.value import ONE, Value
 from numc.numerics.formats import Format, Noise, Open, check_rounding, noise_of
+from numc.support import notebook
 from numc.support.errors import NumcError
 
 if TYPE_CHECKING:  # numpy is imported only where there are arrays: the name of a format has no need of it
@@ -106,6 +107,19 @@ class GroupFormat(ABC):
         """Storage of a full group, divided by its size; the scale of a whole tensor is not counted."""
         size = self.group or 1
         return Fraction(self.group_bits(size), size)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the group, its elements and its scales."""
+        size = f"groups of {self.group} values" if self.group else "one scale for a tensor"
+        most = self.most_units * Fraction(2) ** self.unit_exponent
+        known = {
+            "bits per value": f"{float(self.bits_per_value):g}",
+            "element": "" if self.single is None else self.single.name,
+            "largest element": f"{float(most):g} times its scale",
+            "scale": "" if self.scales is None else self.scales.name,
+        }
+        line = "" if self.single is None else self.single.number_line(most)
+        return notebook.card(self.name, notebook.facts(known), line, about=f"format with {size}")
 
     def has_codes(self, rounding: str) -> bool:
         """Whether elements have codes of `code_bits` from which this rounding makes the same elements again.

@@ -12,6 +12,7 @@ from numc.numerics.datapaths import DATAPATHS, MAX_CHUNK, Blocks, Datapath, Orde
 from numc.numerics.formats import FORMATS, Conversion, Format, Open, Record
 from numc.numerics.groups import Factors, GroupConversion, GroupFormat
 from numc.numerics.kinds import KINDS
+from numc.support import notebook
 from numc.support.errors import NumcError
 
 MAX_GROUP = 4096
@@ -342,6 +343,24 @@ class Fma:
             ((i, j) for i in range(n) for j in range(m)), key=lambda ij: (ij[0] + ij[1], ij[0]), reverse=True
         )
         return tuple(every[len(every) - self.products :])
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the conversions, the products and the order of the additions."""
+        dots = "the dot products of groups, added up in fp32"
+        sum_of_products = " + ".join([*(f"a{i}*b{j}" for i, j in self.terms), "c"])
+        known = {
+            "a": self.a,
+            "b": self.b,
+            "product": self.product,
+            "accumulator": self.acc,
+            "one step": dots if self.groups else sum_of_products,
+            "datapath": "" if self.datapath.name == "fp32" else self.datapath,
+            "chunks": self.datapath.chunk,
+            "splits": self.datapath.splits,
+        }
+        title = self.name or str(self)
+        same = notebook.note(str(self)) if str(self) != title else ""
+        return notebook.card(title, notebook.facts(known), same, about="FMA operator")
 
     def __str__(self) -> str:
         for name, known in (*FMAS.items(), *INTERNAL.items()):

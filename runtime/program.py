@@ -33,6 +33,7 @@ from numc.runtime.tensors import (
     torch_dtype,
 )
 from numc.runtime.widths import Options
+from numc.support import notebook
 from numc.support.arguments import checked_integer
 from numc.support.environment import DefaultEnvironment, in_default_environment
 from numc.support.errors import FAULT, CompilerBug, NumcError, did_you_mean, quoted
@@ -147,6 +148,21 @@ class Program:
             return ", ".join(f"{s.name}: {s}" for s in specs)
 
         return f"<Program ({row(self.inputs)}) -> ({row(self.outputs)})>"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: inputs, outputs, sizes, and the operator of each contraction."""
+        manifest, held = self.manifest, self._contents
+        known = {
+            "inputs": ", ".join(f"{spec.name}: {spec}" for spec in self.inputs),
+            "outputs": ", ".join(f"{spec.name}: {spec}" for spec in self.outputs),
+            "weights": f"{sum(w.nbytes for w in held.weights):,} bytes",
+            "policy": "; ".join(manifest.get("policy", "").split("\n")).strip("; "),
+        }
+        layers = [row for row in manifest.get("layers", ()) if row["position"] is not None]
+        rows = [(row["layer"], row["kind"], row["shape"], row["fma"]) for row in layers]
+        table = notebook.table(("contraction", "kind", "shape", "operator"), rows) if rows else ""
+        name = ", ".join(map(os.path.basename, manifest.get("sources", ()))) or "a module"
+        return notebook.card(name, notebook.facts(known), table, about="compiled program")
 
     def save(self, path: str | os.PathLike[str], *, sign: str | os.PathLike[str] | None = None) -> None:
         """Write the program file, completely or not at all. Raises NumcError if it cannot be written.

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from numc.compiler.arrays.statistics import Statistics
+from numc.studies.metrics import METRICS
+from numc.support import notebook
 from numc.support.environment import in_default_environment
 from numc.support.json_values import json_values
 
@@ -140,6 +143,29 @@ class ComparisonData:
             if result.name == name:
                 return result
         raise KeyError(name)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the table, without times, which another run changes."""
+        columns = ("arithmetic", *self.metrics, "error", "breaks at", "area", "iso-area", "packed")
+        rows = [
+            [
+                result.name,
+                *(METRICS[name].text(value) for name, value in result.metrics.items()),
+                f"{result.error:.1e}" if result.error else "0",
+                "-" if (first := result.breaks) is None else first.name or first.position,
+                f"{result.area:.4g}",
+                f"{result.iso_area:.4g} x",
+                f"{result.packed:,} B",
+            ]
+            for result in self.results
+        ]
+        legend = "Error, breaks: against fp32. Area: multiplier area of an FMA. Packed: weights in a file."
+        return notebook.card(
+            os.path.basename(self.model) or "a model",
+            notebook.table(columns, rows),
+            notebook.note(legend),
+            about=f"in {len(rows)} arithmetics, {self.samples} samples",
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Return the comparison in types that JSON has; numbers that are not finite are strings."""

@@ -44,6 +44,10 @@ class NumcError(Exception):
     def __init__(self, message: str) -> None:
         super().__init__(shortened(message, _LONGEST))
 
+    def _render_traceback_(self, *_: object) -> list[str]:
+        """Return what a notebook shows in place of a traceback through numc, which says nothing to a user."""
+        return [f"NumcError: {self}"]
+
 
 class ParseError(NumcError):
     """A text does not follow its grammar.

@@ -7,6 +7,7 @@ leads to a page that shows the file, so that the site needs no other host.
 from __future__ import annotations
 
 import html
+import json
 import posixpath
 import re
 from collections.abc import Iterable, Mapping
@@ -22,6 +23,7 @@ from mkdocs.structure.pages import Page
 
 import numc
 from numc.cli import cli
+from tools import notebooks
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -31,6 +33,7 @@ MOVED = {
     "contributing.md": "CONTRIBUTING.md",
     "security.md": "SECURITY.md",
     "changelog.md": "CHANGELOG.md",
+    **{f"notebooks/{book.stem}.md": f"examples/notebooks/{book.name}" for book in notebooks.FOLDER.glob("*.ipynb")},
 }
 
 #: Heading of the Python reference -> the public names below it. A name that is nowhere ends the build.
@@ -69,7 +72,7 @@ LINK = re.compile(r"(\]\(|src=\")([^)\s\"#]+)")
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are made here."""
-    pages = {page: (ROOT / source).read_text(encoding="utf-8") for page, source in MOVED.items()}
+    pages = {page: moved_text(ROOT / source) for page, source in MOVED.items()}
     pages |= {
         "reference/python.md": python_page(),
         "reference/commands.md": commands_page(),
@@ -83,6 +86,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for page, text in pages.items():
         files.append(File.generated(config, page, content=text))
     return files
+
+
+def moved_text(path: Path) -> str:
+    """Return the page of a file, which is Markdown or a notebook."""
+    text = path.read_text(encoding="utf-8")
+    return notebooks.markdown(json.loads(text)) if path.suffix == ".ipynb" else text
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from numc.numerics.exact.value import POINT, Value
 from numc.numerics.roundings import Rounding
+from numc.support import notebook
 from numc.support.errors import NumcError, shortened
 
 if TYPE_CHECKING:  # numpy is imported only where there are arrays: the name of a format has no need of it
@@ -29,6 +30,8 @@ if TYPE_CHECKING:  # numpy is imported only where there are arrays: the name of 
 Finite = Callable[[int, int], Value]
 MOST_LISTED_BITS = 16
 """The values of formats of up to so many bits can be listed."""
+_MOST_DRAWN_BITS = 8
+"""A notebook shows a stroke for each value of a format of up to so many bits."""
 
 
 class Format(ABC):
@@ -49,6 +52,30 @@ class Format(ABC):
     @abstractmethod
     def bits(self) -> int:
         """Storage width, all parts together."""
+
+    @property
+    def fields(self) -> tuple[tuple[str, int], ...]:
+        """The fields of a code, the highest first, each with its bits."""
+        return (("code", self.bits),)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the bits of a code, ranges, and the values if they are few."""
+        known = {
+            "significand bits": self.precision if self.parts == 1 else f"{self.parts} x {self.precision}",
+            "largest": _power_text(self.max_finite),
+            "smallest normal" if self.is_gradual else "smallest": _power_text(self.min_normal),
+            "smallest subnormal": _power_text(self.min_subnormal) if self.is_gradual else "",
+            "zeros": "+0, -0" if self.has_minus_zero else "0" if self.has_zero else "none",
+            "not finite": " and ".join(["infinities"] * self.has_infinities + ["NaN"] * self.has_nan) or "nothing",
+        }
+        parts = notebook.fields(self.fields), notebook.facts(known), self.number_line()
+        return notebook.card(self.name, *parts, about=f"format of {self.bits} bits")
+
+    def number_line(self, most: Fraction | None = None) -> str:
+        """Return a picture of the values, those up to a magnitude `most` alone, as HTML; "" for a format of many."""
+        if self.bits > _MOST_DRAWN_BITS:
+            return ""
+        return notebook.line_of([float(value) for value, _ in listed(self) if most is None or abs(value) <= most])
 
     @abstractmethod
     def decode(self, code: int) -> float:
@@ -239,6 +266,13 @@ class Format(ABC):
                     f"'{shortened(self.name)}:sr{bits}': {float(below)} and {float(above)} are too far apart, want "
                     f"neighbours with {52 - bits} bits between the ends of both"
                 )
+
+
+def _power_text(value: Fraction) -> str:
+    """Return a magnitude; one below 1 that is a power of two is shown as such, too."""
+    down = value.denominator.bit_length() - 1
+    exact = value.numerator == 1 and down and value.denominator == 1 << down
+    return f"2^-{down} = {float(value):.6g}" if exact else f"{float(value):.6g}"
 
 
 @cache

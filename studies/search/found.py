@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ from numc.studies.metrics import METRICS, Metric
 from numc.studies.search.driver import Trial
 from numc.studies.search.samplers.interface import within
 from numc.studies.search.space import Space
+from numc.support import notebook
 from numc.support.environment import in_default_environment
 from numc.support.json_values import json_values
 
@@ -95,6 +97,28 @@ class Search:
         """Return the values of a trial, by group and axis."""
         groups = zip(self.space.groups, trial.candidate, strict=True)
         return {group.name: self.space.values(choice) for group, choice in groups}
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: fp32 and what was found, and the policy."""
+        objective, metric = self.settings["objective"], self.metric
+        columns = ("arithmetic", objective, "of fp32's", f"{metric.name}, search split", f"{metric.name}, report split")
+        rows = [
+            (
+                row.name,
+                "-" if row.cost is None else f"{row.cost:,.6g}",
+                "-" if (ratio := self.ratio(row.cost)) is None else f"{ratio:.3g}",
+                metric.text(row.search),
+                metric.text(row.report),
+            )
+            for row in self.rows
+        ]
+        policy = "; ".join(filter(None, self.policy.split("\n"))) or "nothing is within the tolerance"
+        return notebook.card(
+            os.path.basename(self.model),
+            notebook.table(columns, rows),
+            notebook.note(policy),
+            about=f"searched: {len(self.trials)} candidates",
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Return the search in types that JSON has; numbers that are not finite are strings."""

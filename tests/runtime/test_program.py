@@ -46,6 +46,7 @@ def test_descriptions(add):
     assert [str(s) for s in add.inputs] == ["float32[?,4]"]
     assert add.outputs == (TensorSpec("sum", "float32", (None, 4)),)
     assert repr(add) == "<Program (x: float32[?,4]) -> (sum: float32[?,4])>"
+    assert all(text in add._repr_html_() for text in ("x: float32[?,4]", "sum: float32[?,4]", "compiled program"))
     assert add.manifest["fma"] == "add"
 
 

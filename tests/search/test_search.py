@@ -93,6 +93,8 @@ def test_what_is_found_and_that_equal_bits_are_evaluated_once() -> None:
     assert [t.cost for t in front] == sorted(t.cost for t in front)
     assert [t.worse for t in front] == sorted((t.worse for t in front), reverse=True)
     assert found.steps()[-1] == found.best in found.trials
+    in_notebook = found._repr_html_()
+    assert all(text in in_notebook for text in ("uniform", found.settings["objective"], "fma = fmacs(e4m2)"))
 
     asked.clear()  # the operators compute the same bits under three names
     same = by_function(evaluate=evaluate, space=None, operators=["mp", "fma(a=bf16,acc=fp32)", "fma(a=e8m7,acc=fp32)"])

@@ -60,6 +60,16 @@ def test_the_page_has_every_section_and_refers_to_nothing_outside(page: Path) ->
     assert len(rows) == 3 * len(LAYERS) * len(FMAS)
 
 
+def test_a_notebook_shows_the_table_escaped_and_without_times() -> None:
+    html = made_up()._repr_html_()
+    shown = "".join(Page(html).texts)
+    for part in ("<net>.onnx", 'mixed "<i>"', "95.00%", "stem/conv", "inf"):
+        assert part in shown
+    assert "<i>" not in html
+    assert "time" not in shown
+    Comparison(**{**vars(made_up()), "model": ""})._repr_html_()
+
+
 def test_a_page_without_statistics_says_so(tmp_path: Path) -> None:
     comparison = made_up(statistics=False)
     only = Comparison(**{**vars(comparison), "results": comparison.results[:1], "labels": "", "commands": ()})

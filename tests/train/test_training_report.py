@@ -264,6 +264,9 @@ def test_the_page_shows_several_runs_and_refers_to_nothing_outside(tmp_path: Pat
     made_up_run(tmp_path / "other" / "one", steps=30).metrics.unlink()
     found = report(tmp_path / "one", tmp_path / "two <i>", tmp_path / "other" / "one")
     assert [run.name for run in found.runs] == ["one", "two <i>", str(tmp_path / "other" / "one")]
+    in_notebook = found._repr_html_()
+    assert "<i>" not in in_notebook
+    assert "two <i>" in "".join(Page(in_notebook).texts)
     found.write_report(tmp_path / "x.html")
     text = (tmp_path / "x.html").read_text(encoding="utf-8")
     page = Page(text)

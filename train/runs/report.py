@@ -9,6 +9,7 @@ from typing import Any
 
 from numc.studies.report.charts import Chart, Exponents, distinct
 from numc.studies.report.write import check_installed
+from numc.support import notebook
 from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError
 from numc.support.files import checked_path, write_whole
@@ -34,6 +35,14 @@ class TrainingReport:
     def summary(self) -> dict[str, list[Fact]]:
         """Return the main results of each run, by its name."""
         return {run.name: summary(run) for run in self.runs}
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the main results of each run."""
+        facts = self.summary()
+        columns = list(dict.fromkeys(fact.about for its in facts.values() for fact in its))
+        answers = {name: {fact.about: fact.answer for fact in its} for name, its in facts.items()}
+        rows = [[name, *(its.get(column, "-") for column in columns)] for name, its in answers.items()]
+        return notebook.card("Trainings", notebook.table(["run", *columns], rows), about=f"{len(rows)} folders")
 
     def write_report(self, path: str | os.PathLike[str]) -> None:
         """Write the page as one HTML file that needs no other file.

@@ -82,6 +82,12 @@ class Record(Format):
         return self.parts * (self.signed + self.magnitude_bits)
 
     @property
+    def fields(self) -> tuple[tuple[str, int], ...]:
+        """Sign, exponent and significand, of each part."""
+        each = (("sign", int(self.signed)), ("exponent", self.exponent_bits), ("significand", self.significand_bits))
+        return self.parts * tuple((name, bits) for name, bits in each if bits)
+
+    @property
     def magnitude_bits(self) -> int:
         """Of a code without its sign."""
         return self.exponent_bits + self.significand_bits
