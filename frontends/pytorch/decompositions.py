@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch._decomp import get_decompositions
+from torch._export.utils import _collect_all_valid_cia_ops, _get_decomp_for_cia
 from torch.utils import _pytree as pytree
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
@@ -102,11 +103,17 @@ def rounded_once(function: Callable[..., Any]) -> Callable[..., Any]:
     return decomposed
 
 
+def _of_packages() -> dict[Any, Callable[..., Any]]:
+    """Operators of packages that consist of others, as torchao's do; torch-mlir knows those of before its first use."""
+    return {op: _get_decomp_for_cia(op) for op in _collect_all_valid_cia_ops() if op.namespace != "aten"}
+
+
 def decomposition_table() -> dict[Any, Callable[..., Any]]:
     """Return the decompositions by operation, also of operators that a package has registered if it is imported."""
     table: dict[Any, Callable[..., Any]] = {
         **get_decompositions(_OF_TORCH),
         **get_decomposition_table(),
+        **_of_packages(),
         **gradients(),
         **views.copies(),
         **scalars.comparisons(),
@@ -131,6 +138,7 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.index_fill.int_Tensor: scatters.index_fill,
         aten.masked_scatter.default: scatters.masked_scatter,
         aten.view.default: views.view,
+        aten.view.dtype: views.view_dtype,
         aten.split_with_sizes.default: views.split_with_sizes,
         aten.tensor_split.sections: views.tensor_split,
         aten.as_strided.default: views.as_strided,

@@ -25,6 +25,7 @@ from torch import fx
 from torch._dynamo.convert_frame import compile_lock
 from torch._guards import detect_fake_mode
 from torch.export import ExportedProgram
+from torch.export import _trace as tracing
 from torch.export.graph_signature import InputKind, InputSpec, OutputKind
 from torch.export.pt2_archive._package import load_pt2
 from torch.utils import _pytree as pytree
@@ -36,6 +37,7 @@ from numc.frontends.pytorch.convert import diagnose, to_linalg
 from numc.frontends.pytorch.decompositions import decomposition_table
 from numc.frontends.pytorch.graphs import guards
 from numc.frontends.pytorch.graphs.complex_numbers import is_complex, without_complex
+from numc.frontends.pytorch.graphs.containers import as_bytes
 from numc.frontends.pytorch.graphs.empties import without_empties
 from numc.frontends.pytorch.graphs.graph import (
     DTYPES,
@@ -58,6 +60,8 @@ from numc.support.errors import NumcError
 
 MAX_SIZE = 2**31 - 1
 _QUANTISED = re.compile(r"torch\.ao\.nn\.(intrinsic\.)?quantized\b|torch\.ao\.nn\.sparse\.quantized\b")
+# torch's words where a kind of tensor takes no operation that autograd has not seen yet.
+_NO_SUBCLASS = "Unable to cast NotImplemented to Tensor"
 _CACHE = re.compile(r"<class 'transformers\.cache_utils\.(\w+)'>")
 
 
@@ -128,7 +132,13 @@ def _exported(
     Running it does not find out that an object which is no module, such as a cache, holds a buffer: a change of the
     buffer would be lost.
     """
-    program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+    try:
+        program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+    except RuntimeError as error:
+        if str(error) != _NO_SUBCLASS:
+            raise
+        # So do the float8 tensors that torchao trains with. As torch.compile does, trace what they are made of.
+        return tracing._export(module, args, kwargs, dynamic_shapes, strict=False, pre_dispatch=False)
     if _changes_constant(program, {buffer.data_ptr() for buffer in module.buffers() if buffer.numel()}):
         program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=True)
     return program
@@ -260,6 +270,7 @@ def _imported(
             program = _decomposed(with_eager_strides(program))
             if without_complex(program):
                 program = _decomposed(program)
+            as_bytes(program)
     except NumcError as error:
         raise NumcError(f"{name}: {error}") from None
     except Exception as error:
@@ -314,7 +325,8 @@ def _decomposed(given: ExportedProgram) -> ExportedProgram:
     signature.out_spec = pytree.tree_flatten((0,) * nested.out_spec.num_leaves)[1]
     signature.forward_arg_names = program._example_inputs = None
     try:
-        program = program.run_decompositions(decomposition_table())
+        with _all_constants(given):
+            program = program.run_decompositions(decomposition_table())
     finally:
         vars(signature).update(vars(nested))
         given._example_inputs = examples
@@ -328,6 +340,25 @@ def _decomposed(given: ExportedProgram) -> ExportedProgram:
     for node in program.graph.find_nodes(op="call_function", target=torch.ops.aten._assert_tensor_metadata.default):
         program.graph.erase_node(node)  # torch has checked it when it traced the graph
     return program
+
+
+@contextlib.contextmanager
+def _all_constants(program: ExportedProgram) -> Iterator[None]:
+    """Keep the tensors that operations of subclasses make while a program is decomposed: torch drops them."""
+    theirs, stored = tracing._materialize_and_lift_constants, program._constants
+    program._constants = {**stored}
+
+    def lift(*args: Any) -> Any:
+        constants = theirs(*args)
+        program._constants.update({name: value for name, value in constants.items() if name not in stored})
+        return constants
+
+    tracing._materialize_and_lift_constants = lift
+    try:
+        yield
+    finally:
+        tracing._materialize_and_lift_constants = theirs
+        program._constants = stored
 
 
 def _inputs_of(program: ExportedProgram) -> list[InputSpec]:

@@ -94,15 +94,18 @@ def _kept_boxes(boxes: torch.Tensor, limit: torch.Tensor) -> torch.Tensor:
     return kept
 
 
-def _integer(value: torch.Tensor) -> torch.dtype:
-    """Return the dtype of integers of the width of `value`, which is float32 or float64."""
-    return torch.int32 if value.dtype == torch.float32 else torch.int64
+_OF_SAME_WIDTH = {
+    torch.float32: torch.int32,
+    torch.float64: torch.int64,
+    torch.int32: torch.float32,
+    torch.int64: torch.float64,
+}
 
 
 _library.impl("put_along", _put_along, "CPU")
 _library.impl("put_along", lambda value, *_: torch.empty_like(value), "Meta")
-_library.impl("bit_cast", lambda value: value.view(_integer(value)), "CPU")
-_library.impl("bit_cast", lambda value: torch.empty_like(value, dtype=_integer(value)), "Meta")
+_library.impl("bit_cast", lambda value: value.view(_OF_SAME_WIDTH[value.dtype]), "CPU")
+_library.impl("bit_cast", lambda value: torch.empty_like(value, dtype=_OF_SAME_WIDTH[value.dtype]), "Meta")
 _library.impl("erfc", torch.special.erfc, "CPU")
 _library.impl("erfc", torch.empty_like, "Meta")
 _library.impl("order", _order, "CPU")
@@ -121,6 +124,7 @@ _library.impl("inserted", lambda value: value.clone(), "CPU")
 _library.impl("inserted", torch.empty_like, "Meta")
 
 bits = torch.ops.numc.bit_cast.default
+"""The bits of a float32 or float64 as an integer of its width, and the number whose bits an int32 or int64 has."""
 erfc = torch.ops.numc.erfc.default
 """aten.erfc of float32 and float64, as one function: aten.erfc itself, torch-mlir writes as 1 - erf."""
 put_along = torch.ops.numc.put_along.default

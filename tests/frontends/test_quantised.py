@@ -187,7 +187,6 @@ def test_against_transformers(tmp_path: Path) -> None:
 
 @pytest.mark.all
 def test_against_torchao() -> None:
-    """Needs torchao, which the tests do not install: it warns on every machine without a GPU."""
     pytest.importorskip("torchao")
     from torchao.prototype.mx_formats.mx_tensor import MXTensor
     from torchao.prototype.mx_formats.nvfp4_tensor import NVFP4Tensor

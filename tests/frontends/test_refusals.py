@@ -121,12 +121,6 @@ def test_scaled_products_are_those_of_eager_torch(scales: str, dtype: Any) -> No
         torch.testing.assert_close(got.float(), reference.float(), rtol=near, atol=1e-3)
 
 
-def test_a_scale_of_a_float8_result_is_refused() -> None:
-    a, b, one = torch.ones(16, 16).to(EIGHT), torch.ones(16, 16).to(EIGHT).t(), torch.tensor(1.0)
-    text = refused(Calls(lambda a, b: torch._scaled_mm(a, b, one, one, scale_result=one)), a, b)
-    assert "numc has no conversion of it for float8_e4m3fn[16, 16], " in text
-
-
 def test_roundings_of_quantisers_with_scales_that_are_tensors() -> None:
     x = 5 * torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
     scales, zeros = torch.tensor([0.1, 0.2, 0.3, 0.4]), torch.tensor([3, 0, 0, 1], dtype=torch.int32)

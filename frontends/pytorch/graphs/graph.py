@@ -37,6 +37,14 @@ DTYPES: Mapping[torch.dtype, str] = {
     **NARROW_DTYPES,
 }
 _QUANTISED = frozenset({torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4})
+_SCALED = frozenset(
+    {
+        aten._scaled_mm.default,
+        aten._scaled_mm_v2.default,
+        aten._scaled_grouped_mm.default,
+        aten._scaled_grouped_mm_v2.default,
+    }
+)
 CONTRACTIONS = frozenset(
     {
         aten.mm.default,
@@ -176,6 +184,8 @@ def _reason(node: fx.Node, known: Set[sympy.Symbol]) -> tuple[str, str] | None:
         return "draws random numbers", "call module.eval() first, or train with torch.compile(backend='numc')"
     if _QUANTISED.intersection(v for v in pytree.tree_leaves((node.args, node.kwargs)) if isinstance(v, torch.dtype)):
         return "makes a tensor that torch quantises", "compute with floats: torch.fake_quantize_per_tensor_affine"
+    if target in _SCALED:  # what the decompositions of scaled.py have left
+        return "has other scales than one float32 for each tensor, or for each row and column", "multiply by them apart"
     if target is aten.logcumsumexp.default:
         return "its exponentials would overflow", "use x.exp().cumsum(dim).log() if they do not"
     for value in values_of(node):

@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from numc.frontends.pytorch.operators import grouped_mm
+
 aten = torch.ops.aten
 _PLAIN = (0, 1)  # recipes: one scale, and one for each row; the others have scales of blocks
 _FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2)
@@ -21,21 +23,32 @@ def scaled_mm(
     out_dtype: torch.dtype | None = None,
     use_fast_accum: bool = False,
 ) -> Any:
-    """aten._scaled_mm, as eager torch computes it on the CPU.
+    """aten._scaled_mm: one contraction of the numbers as they are stored, times the scales of rows, then of columns.
 
-    The operands are multiplied by their scales in float32 first, the bias is added in float32, and a result of
-    float8_e4m3fn saturates. A scale of a float8 result is refused: eager torch divides by it or leaves it out, as the
-    other scales are.
+    So accelerators compute it: an operator whose operands hold float8 multiplies what is stored, without a rounding.
+    Products, sums and scales are float32; the bias is added, and a result of float8_e4m3fn saturates, before it is
+    rounded once. Eager torch on the CPU multiplies the operands by their scales instead, which differs in roundings
+    unless these are powers of two. A scale of a float8 result is refused: eager torch divides by it or leaves it out,
+    as the other scales are.
     """
     dtype = out_dtype or one.dtype
     if scale_result is not None and dtype in _FLOAT8:
         return NotImplemented
-    found = (one.float() * scale) @ (other.float() * other_scale)
-    if bias is not None:
-        found = found + bias.float()
-    if dtype == torch.float8_e4m3fn:
-        found = found.clamp(-torch.finfo(dtype).max, torch.finfo(dtype).max)
-    return found.to(dtype)
+    rows, columns = (one.shape[0], 1), (1, other.shape[1])
+    if not _is_plain(scale, rows) or not _is_plain(other_scale, columns):
+        return NotImplemented
+    product = (one.float() @ other.float()) * scale * other_scale
+    return _rounded(product if bias is None else product + bias.float(), dtype)
+
+
+def _is_plain(scale: torch.Tensor, each: tuple[int, int]) -> bool:
+    """Whether a scale is one float32, or one for each row or column."""
+    return scale.dtype == torch.float32 and bool(scale.numel() == 1 or scale.shape == each)
+
+
+def _rounded(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    most = torch.finfo(dtype).max
+    return (value.clamp(-most, most) if dtype == torch.float8_e4m3fn else value).to(dtype)
 
 
 def scaled_mm_v2(
@@ -53,10 +66,64 @@ def scaled_mm_v2(
     use_fast_accum: bool = False,
 ) -> Any:
     """aten._scaled_mm_v2 of one scale, or of one for each row and column."""
-    plain = all(each in _PLAIN for each in (*recipe, *other_recipe)) and not any((*swizzle, *other_swizzle))
-    if not plain or len(scale) != 1 or len(other_scale) != 1 or contraction_dim:
+    if not _are_plain(scale, recipe, swizzle) or not _are_plain(other_scale, other_recipe, other_swizzle):
+        return NotImplemented
+    if contraction_dim:
         return NotImplemented
     return scaled_mm(one, other, scale[0], other_scale[0], bias, None, out_dtype)
+
+
+def scaled_grouped_mm(
+    rows: torch.Tensor,
+    matrices: torch.Tensor,
+    scale: torch.Tensor,
+    other_scale: torch.Tensor,
+    offs: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    scale_result: torch.Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+    use_fast_accum: bool = False,
+) -> Any:
+    """aten._scaled_grouped_mm of groups of rows [m, k], matrices [groups, k, n] and float32 scales [m], [groups, n].
+
+    Each product is that of the numbers as they are stored, times the scale of its row, then that of its column in the
+    group. What is in no group is 0.
+    """
+    plain = rows.dim() == 2 and matrices.dim() == 3 and offs is not None and bias is None and scale_result is None
+    if not plain or scale.dtype != torch.float32 or scale.shape != rows.shape[:1] or other_scale.dim() != 2:
+        return NotImplemented
+    assert offs is not None
+    groups = matrices.shape[0]
+    # Rows after the last group are 0, whatever the scales of theirs.
+    group = (torch.arange(rows.shape[0]).unsqueeze(1) >= offs.unsqueeze(0)).sum(1).clamp(max=groups - 1)
+    products = grouped_mm(rows.float(), matrices.float(), offs)
+    return (products * scale.unsqueeze(1) * other_scale[group]).to(out_dtype or torch.bfloat16)
+
+
+def scaled_grouped_mm_v2(
+    rows: torch.Tensor,
+    matrices: torch.Tensor,
+    scale: list[torch.Tensor],
+    recipe: list[int],
+    swizzle: list[int],
+    other_scale: list[torch.Tensor],
+    other_recipe: list[int],
+    other_swizzle: list[int],
+    offs: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+    *others: Any,
+) -> Any:
+    """aten._scaled_grouped_mm_v2 of one scale for each row and column; others: contraction_dim and use_fast_accum."""
+    if not _are_plain(scale, recipe, swizzle) or not _are_plain(other_scale, other_recipe, other_swizzle):
+        return NotImplemented
+    if any(others[:1]):
+        return NotImplemented
+    return scaled_grouped_mm(rows, matrices, scale[0], other_scale[0], offs=offs, bias=bias, out_dtype=out_dtype)
+
+
+def _are_plain(scale: list[torch.Tensor], recipe: list[int], swizzle: list[int]) -> bool:
+    return len(scale) == 1 and all(each in _PLAIN for each in recipe) and not any(swizzle)
 
 
 def fake_quantize_per_channel(
@@ -108,6 +175,8 @@ def decompositions() -> dict[Any, Any]:
     table = {
         aten._scaled_mm.default: scaled_mm,
         aten._scaled_mm_v2.default: scaled_mm_v2,
+        aten._scaled_grouped_mm.default: scaled_grouped_mm,
+        aten._scaled_grouped_mm_v2.default: scaled_grouped_mm_v2,
         aten.fake_quantize_per_channel_affine_cachemask.default: fake_quantize_per_channel,
         aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default: fake_quantize,
     }

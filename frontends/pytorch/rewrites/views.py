@@ -1,4 +1,4 @@
-"""Operations that only move elements: views by strides, their copies, and writes through them."""
+"""Operations that only move elements: views by strides or dtype, their copies, and writes through them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from torch._subclasses.fake_impls import _compute_stride
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from numc.frontends.pytorch.operators import bits
+
 aten = torch.ops.aten
+_BITS_OF = frozenset({(torch.float32, torch.int32), (torch.float64, torch.int64)})
 
 
 def view(value: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
@@ -30,6 +33,14 @@ def _is_view(value: torch.Tensor, size: Sequence[int]) -> bool:
         return False
     # Not torch's own view of such a tensor: while a graph is decomposed, what makes it is decomposed, too.
     return _compute_stride(value.shape, value.stride(), infer_size(size, value.numel())) is not None
+
+
+def view_dtype(value: torch.Tensor, dtype: torch.dtype) -> Any:
+    """aten.view.dtype of floats as the integers whose bits they have, and of such integers as floats."""
+    if value.dtype == dtype:
+        return value.clone()
+    known = (value.dtype, dtype) in _BITS_OF or (dtype, value.dtype) in _BITS_OF
+    return bits(value) if known else NotImplemented
 
 
 def as_strided(
