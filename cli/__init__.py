@@ -74,15 +74,17 @@ class _Commands(Mapping[str, click.Command]):
     """The commands by name, one file each, which is imported when the command is asked for."""
 
     of_hardware = ("vectors", "model", "rtl")
+    deploying = ("export", "paths")
     names = (
         *("compile", "explain", "cost", "compare", "search", "report", "run", "generate"),
-        *("verify", "diff", "bisect", "opt", "list", *of_hardware, "cache", "doctor"),
+        *("verify", "diff", "bisect", "opt", "list", *of_hardware, *deploying, "cache", "doctor"),
     )
 
     def __getitem__(self, name: str) -> click.Command:
         if name not in self.names:
             raise KeyError(name)
-        module = f"hardware.make_{name}" if name in self.of_hardware else f"commands.{name}"
+        folder = "hardware.make_" if name in self.of_hardware else "deploy." if name in self.deploying else "commands."
+        module = f"{folder}{name}"
         command: click.Command = getattr(import_module(f"numc.cli.{module}"), f"{name}_command")
         return command
 

@@ -163,6 +163,14 @@ def include_folder() -> Path:
     raise NumcError("numc.h is not there: install numc again")
 
 
+def package_folder(name: str, file: str) -> Path:
+    """Return the folder of what CMake or pkg-config reads, which has this file. Raises NumcError if it is not there."""
+    folder = library_folder() / name
+    if (folder / file).is_file():
+        return folder
+    raise NumcError(f"{folder / file} is not there: want numc installed by pip and not editable, or by cmake --install")
+
+
 @functools.cache
 def library() -> ctypes.CDLL:
     """Return the shared library with typed functions; it is loaded once. Raises NumcError if that fails."""

@@ -11,6 +11,7 @@
 #include <new>
 
 #include "numc.h"
+#include "numc/host.h"
 #include "execution/check.hpp"
 #include "execution/mutex.hpp"
 #include "execution/pieces.hpp"

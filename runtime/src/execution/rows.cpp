@@ -10,6 +10,8 @@
 #include "kernels/offset_tables.hpp"
 #include "kernels/task_sizes.hpp"
 #include "numc.h"
+#include "numc/generated.h"
+#include "numc/host.h"
 
 namespace numc {
 namespace {

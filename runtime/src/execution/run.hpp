@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "numc.h"
+#include "numc/generated.h"
+#include "numc/host.h"
 #include "execution/check.hpp"
 #include "execution/mutex.hpp"
 #include "execution/rows.hpp"

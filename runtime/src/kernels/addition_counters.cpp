@@ -1,7 +1,7 @@
 // Adds up the additions that the kernels of a task counted (passes/kernels/datapaths/counting.py). Every bit position
 // of every lane is a counter, and its binary digits are spread over planes: plane n holds the digits of weight 2^n.
 #include "kernels/generated_abi.hpp"
-#include "numc.h"
+#include "numc/generated.h"
 
 namespace {
 

@@ -4,6 +4,8 @@
 
 #include "kernels/offset_tables.hpp"
 #include "numc.h"
+#include "numc/generated.h"
+#include "numc/host.h"
 
 namespace numc {
 namespace {

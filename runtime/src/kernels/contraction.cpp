@@ -11,6 +11,8 @@
 #include "kernels/task_sizes.hpp"
 #include "kernels/widths.hpp"
 #include "numc.h"
+#include "numc/generated.h"
+#include "numc/host.h"
 
 namespace numc {
 namespace {

@@ -2,6 +2,7 @@
 #include <atomic>
 
 #include "numc.h"
+#include "numc/generated.h"
 #include "execution/run.hpp"
 #include "machine/vectors.hpp"
 

@@ -6,6 +6,7 @@
 
 #include "machine/vectors.hpp"
 #include "numc.h"
+#include "numc/host.h"
 
 namespace {
 

@@ -3,6 +3,7 @@
 #include <new>
 
 #include "numc.h"
+#include "numc/generated.h"
 #include "execution/run.hpp"
 
 namespace numc {

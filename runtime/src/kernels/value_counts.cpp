@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "kernels/generated_abi.hpp"
-#include "numc.h"
+#include "numc/generated.h"
 
 namespace {
 

@@ -10,6 +10,7 @@
 #include "execution/run.hpp"
 #include "kernels/widths.hpp"
 #include "numc.h"
+#include "numc/generated.h"
 #include "program/container.hpp"
 
 namespace numc {

@@ -9,22 +9,18 @@
 #include "execution/rows.hpp"
 #include "loader/elf.hpp"
 #include "numc.h"
+#include "numc/generated.h"
+#include "numc/host.h"
 
-namespace numc {
-namespace {
-
-// An unranked memref of MLIR. `words` are {allocated, aligned, offset, sizes[rank], strides[rank]}.
-struct Unranked {
-  int64_t rank;
-  int64_t *words;
-};
+// These have the names of what generated code calls them by in `table` below, and in the wrappers of `numc export`.
+extern "C" {
 
 // The pass finalize-memref-to-llvm makes a call of this for every memref.copy between layouts for which memcpy will not
 // do.
-void memref_copy(int64_t item, Unranked *source, Unranked *target) {
+void numc_code_memref_copy(int64_t item, numc_unranked *source, numc_unranked *target) {
   const int64_t rank = source->rank;
   const int64_t *sizes = source->words + 3;
-  const auto start = [item](const Unranked *m) { return reinterpret_cast<char *>(m->words[1]) + m->words[2] * item; };
+  const auto start = [item](const numc_unranked *m) { return reinterpret_cast<char *>(m->words[1]) + m->words[2] * item; };
   const char *from = start(source);
   char *to = start(target);
   const int64_t *from_strides = source->words + 3 + rank, *to_strides = target->words + 3 + rank;
@@ -48,28 +44,33 @@ void memref_copy(int64_t item, Unranked *source, Unranked *target) {
 }
 
 // Generated code does not check the result of an allocation, so running out of memory ends the run here.
-void *alloc_or_fail(size_t size) {
+void *numc_code_alloc(size_t size) {
   void *memory = numc_alloc(size);
   if (memory == nullptr) numc_fail(NUMC_OUT_OF_MEMORY);
   return memory;
 }
 
 // The buffers of main: in a chain that is computed by rows they are never there as a whole.
-void *alloc_buffer(size_t size) {
-  Rows *const rows = open_rows();
-  return rows != nullptr ? rows->reserve(size) : alloc_or_fail(size);
+void *numc_code_buffer(size_t size) {
+  numc::Rows *const rows = numc::open_rows();
+  return rows != nullptr ? rows->reserve(size) : numc_code_alloc(size);
 }
 
-void *aligned_alloc_buffer(size_t alignment, size_t size) {
+void *numc_code_aligned_buffer(size_t alignment, size_t size) {
   if (alignment > 64) numc_fail(-1);  // numc_alloc aligns to 64 bytes
-  return alloc_buffer(size);
+  return numc_code_buffer(size);
 }
 
-void free_buffer(void *buffer) {
-  if (!is_in_rows(buffer)) numc_free(buffer);
+void numc_code_free(void *buffer) {
+  if (!numc::is_in_rows(buffer)) numc_free(buffer);
 }
 
-void stop() { numc_fail(-1); }
+void numc_code_abort(void) { numc_fail(-1); }
+
+}
+
+namespace numc {
+namespace {
 
 template <typename F>
 void *address(F *function) {
@@ -85,13 +86,13 @@ using D3 = double(double, double, double);
 
 const std::unordered_map<std::string, void *> &table() {
   static const auto *symbols = new std::unordered_map<std::string, void *>{
-      {"malloc", address(alloc_buffer)},
-      {"aligned_alloc", address(aligned_alloc_buffer)},
-      {"free", address(free_buffer)},
-      {"numc_alloc", address(alloc_or_fail)},
+      {"malloc", address(numc_code_buffer)},
+      {"aligned_alloc", address(numc_code_aligned_buffer)},
+      {"free", address(numc_code_free)},
+      {"numc_alloc", address(numc_code_alloc)},
       {"numc_free", address(numc_free)},
       {"numc_fail", address(numc_fail)},
-      {"abort", address(stop)},
+      {"abort", address(numc_code_abort)},
       {"numc_parallel", address(numc_parallel)},
       {"numc_side_by_side", address(numc_side_by_side)},
       {"numc_contract", address(numc_contract)},
@@ -114,7 +115,7 @@ const std::unordered_map<std::string, void *> &table() {
       {"numc_mark", address(numc_mark)},
       {"numc_exceptions_begin", address(numc_exceptions_begin)},
       {"numc_exceptions_end", address(numc_exceptions_end)},
-      {"memrefCopy", address(memref_copy)},
+      {"memrefCopy", address(numc_code_memref_copy)},
       {"memcpy", address<void *(void *, const void *, size_t)>(std::memcpy)},
       {"memmove", address<void *(void *, const void *, size_t)>(std::memmove)},
       {"memset", address<void *(void *, int, size_t)>(std::memset)},

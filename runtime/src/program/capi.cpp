@@ -10,6 +10,7 @@
 #include "loader/elf.hpp"
 #include "error.hpp"
 #include "numc.h"
+#include "numc/host.h"
 #include "execution/run.hpp"
 
 namespace numc {

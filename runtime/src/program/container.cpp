@@ -234,10 +234,11 @@ Container read_container(Span bytes) {
     const auto sum = cursor.number<uint32_t>(), summed = cursor.number<uint32_t>();
     if (offset > bytes.size || size > bytes.size - offset) damaged("section " + name);
     const Span span{bytes.data + offset, size};
-    Span *const place = name == "abi"       ? &container.abi
-                        : name == "code"    ? &container.code
-                        : name == "weights" ? &container.weights
-                                            : nullptr;
+    Span *const place = name == "abi"         ? &container.abi
+                        : name == "code"      ? &container.code
+                        : name == "weights"   ? &container.weights
+                        : name == "signature" ? &container.signature
+                                              : nullptr;
     if (place == nullptr) continue;
     if (summed != 0 && crc32(0, span.data, span.size) != sum) damaged("checksum of section " + name);
     *place = span;

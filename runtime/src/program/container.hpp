@@ -71,7 +71,7 @@ struct Span {
 };
 
 struct Container {
-  Span abi, code, weights;
+  Span abi, code, weights, signature;  // the last one is empty in a file that is not signed
 };
 
 // The longest header and table that there can be.

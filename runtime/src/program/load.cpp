@@ -1,4 +1,5 @@
 // Loads programs from files, from memory or from their parts.
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -18,6 +19,7 @@
 #include "machine/processor.hpp"
 #include "program/capi.hpp"
 #include "program/program.hpp"
+#include "program/signature.hpp"
 
 namespace numc {
 
@@ -47,6 +49,8 @@ class Descriptor {
   const int number;
 };
 
+constexpr size_t kSignatureBytes = 64;
+
 bool copies_weights() {
   const char *const text = std::getenv("NUMC_COPY_WEIGHTS");
   return text != nullptr && *text != '\0' && std::strcmp(text, "0") != 0;
@@ -55,7 +59,7 @@ bool copies_weights() {
 }  // namespace
 
 // A constructor that delegates: if it throws, the destructor runs.
-Mapping::Mapping(const char *path) : Mapping() {
+Mapping::Mapping(const char *path, bool copies) : Mapping() {
   const Descriptor file(path);
   struct stat info {};
   if (fstat(file.number, &info) != 0 || !S_ISREG(info.st_mode)) throw Error("not a file");
@@ -67,7 +71,7 @@ Mapping::Mapping(const char *path) : Mapping() {
   size_ = size;
   const size_t head = std::min(size, kMaxHead);
   file.read(data_, 0, head);
-  const size_t copied = copies_weights() ? size : std::max(head, weights_begin({data_, head}, size));
+  const size_t copied = copies || copies_weights() ? size : std::max(head, weights_begin({data_, head}, size));
   file.read(data_, head, copied);
   mprotect(data_, copied, PROT_READ);
   if (copied < size && mmap(data_ + copied, size - copied, PROT_READ, MAP_PRIVATE | MAP_FIXED, file.number,
@@ -116,14 +120,31 @@ void check_features(const Abi &abi) {
 using namespace numc;
 
 void numc_program::set_up(Span abi_bytes, Span code) {
-  validate_check_switch();
-  abi = read_abi(abi_bytes);
-  check_features(abi);
+  read(abi_bytes);
   object = std::make_unique<Object>(code.data, code.size);
   void *const address = object->symbol(abi.entry);
   if (address == nullptr) throw Error("damaged program file (no function " + abi.entry + " in its code)");
   if (!object->is_code(address)) throw Error("damaged program file (" + abi.entry + " is not a function)");
   entry = reinterpret_cast<void (*)(void **)>(address);
+}
+
+void numc_program::set_up(const numc_linked &made) {
+  read({static_cast<const uint8_t *>(made.abi), made.abi_size});
+  linked = &made;
+  entry = made.entry;
+  add_weights({static_cast<const uint8_t *>(made.weights), made.weights_size});
+}
+
+bool numc_program::has_in_code(const void *address) const {
+  if (object) return object->contains(address);
+  Dl_info here{}, ours{};
+  return dladdr(address, &here) != 0 && dladdr(linked, &ours) != 0 && here.dli_fbase == ours.dli_fbase;
+}
+
+void numc_program::read(Span abi_bytes) {
+  validate_check_switch();
+  abi = read_abi(abi_bytes);
+  check_features(abi);
   for (const auto &argument : abi.arguments)
     if (!argument.weight) {
       inputs.push_back(&argument);
@@ -172,6 +193,10 @@ void numc_program::set_up(Span bytes) {
     std::memcpy(copy, data.data, data.size);
     data.data = static_cast<const uint8_t *>(copy);
   }
+  add_weights(data);
+}
+
+void numc_program::add_weights(Span data) {
   for (const auto &value : abi.arguments) {
     if (!value.weight) continue;
     if (value.offset % 64 != 0 || value.offset > data.size || value.bytes > data.size - value.offset)
@@ -204,6 +229,24 @@ numc_program *numc_program_load(const char *path, char **error) {
       auto program = std::make_unique<numc_program>();
       program->mapping = std::make_unique<Mapping>(path);
       program->set_up(program->mapping->span());
+      return program.release();
+    });
+  });
+}
+
+numc_program *numc_program_load_signed(const char *path, const char *key_path, char **error) {
+  return guarded<numc_program *>(error, nullptr, [&] {
+    want(path, "path"), want(key_path, "key_path");
+    return in_file(path, [&] {
+      auto program = std::make_unique<numc_program>();
+      program->mapping = std::make_unique<Mapping>(path, true);
+      const Span bytes = program->mapping->span(), signature = read_container(bytes).signature;
+      if (signature.data == nullptr)
+        throw Error("not signed: sign it (numc compile --sign KEY), or load it without verification");
+      if (signature.size != kSignatureBytes || signature.data + signature.size != bytes.data + bytes.size)
+        throw Error("damaged program file (the signature is not at its end)");
+      verify_signature(key_path, {bytes.data, bytes.size - signature.size}, signature);
+      program->set_up(bytes);
       return program.release();
     });
   });
@@ -255,5 +298,7 @@ int32_t numc_expand(const void *storage, size_t storage_size, const void *stored
   });
 }
 
-void numc_program_free(numc_program *program) { delete program; }
+void numc_program_free(numc_program *program) {
+  if (program != nullptr && program->linked == nullptr) delete program;
+}
 }

@@ -11,6 +11,8 @@
 #include "execution/run.hpp"
 #include "loader/elf.hpp"
 #include "numc.h"
+#include "numc/generated.h"
+#include "numc/host.h"
 #include "program/container.hpp"
 
 namespace numc {
@@ -20,8 +22,8 @@ namespace numc {
 // asks for it.
 class Mapping {
  public:
-  // Throws Error if there is no such file or it cannot be read.
-  explicit Mapping(const char *path);
+  // Throws Error if there is no such file or it cannot be read. copies: the weights are copied in any case.
+  explicit Mapping(const char *path, bool copies = false);
   ~Mapping();
   Mapping(const Mapping &) = delete;
   Mapping &operator=(const Mapping &) = delete;
@@ -54,7 +56,8 @@ struct numc_program {
   std::unique_ptr<void, AllocFree> aligned_weights;
   std::vector<std::unique_ptr<void, AllocFree>> expanded;  // those that the file holds packed; in checked runs, copies
   numc::Abi abi;
-  std::unique_ptr<numc::Object> object;
+  std::unique_ptr<numc::Object> object;       // of a program that was loaded
+  const numc_linked *linked = nullptr;        // of one that a linker made, which lives as long as the process
   void (*entry)(void **) = nullptr;
   std::vector<const numc::Value *> inputs;
   std::vector<std::vector<int64_t>> weights[2];  // their descriptors, in the order of the arguments, by Layout
@@ -70,7 +73,16 @@ struct numc_program {
   // The same without the weights, which add_weight adds in the order of the arguments.
   void set_up(numc::Span abi_bytes, numc::Span code);
   void add_weight(const numc::Value &value, const void *data);
+  // The same for a program that a linker made.
+  void set_up(const numc_linked &made);
+  // Whether an address lies in the code and its constants.
+  bool has_in_code(const void *address) const;
 
+ private:
+  void read(numc::Span abi_bytes);
+  void add_weights(numc::Span data);
+
+ public:
   // Throws Error for inputs of another dtype or shape.
   void check_inputs(const numc_tensor *given) const;
   // Runs the program on inputs that are as they should be, with the threads and random bits of `state`. See numc_run.

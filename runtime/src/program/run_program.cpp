@@ -78,7 +78,7 @@ void check_symbols(const numc_program &program, const numc_tensor *given) {
 // memory of an argument or of an earlier result, or a constant in the code, which MLIR marks with 0xdeadbeef.
 bool owns(const numc_program &program, const void *allocated, const std::vector<void *> &args,
           const std::vector<numc_tensor> &taken) {
-  if (allocated == reinterpret_cast<void *>(0xdeadbeef) || program.object->contains(allocated)) return false;
+  if (allocated == reinterpret_cast<void *>(0xdeadbeef) || program.has_in_code(allocated)) return false;
   for (const auto &tensor : taken)
     if (tensor.owner == allocated) return false;
   for (size_t i = program.abi.results.empty() ? 0 : 1; i < args.size(); ++i)

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "numc.h"
+#include "numc/host.h"
 #include "program/container.hpp"
 #include "python/stable_abi.hpp"
 

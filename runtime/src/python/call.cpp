@@ -8,6 +8,7 @@
 
 #include "execution/thread_exit.hpp"
 #include "numc.h"
+#include "numc/host.h"
 #include "program/program.hpp"
 #include "python/arrays.hpp"
 #include "python/dlpack.hpp"

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "numc.h"
+#include "numc/host.h"
 #include "program/container.hpp"
 #include "python/stable_abi.hpp"
 

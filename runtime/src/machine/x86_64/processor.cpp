@@ -6,6 +6,8 @@
 #include "machine/environment.hpp"
 #include "machine/processor.hpp"
 #include "numc.h"
+#include "numc/generated.h"
+#include "numc/host.h"
 
 namespace {
 

@@ -1,0 +1,1 @@
+"""Programs as other files than numc's own: shared objects with headers of C."""
