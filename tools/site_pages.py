@@ -38,7 +38,17 @@ MOVED = {
 
 #: Heading of the Python reference -> the public names below it. A name that is nowhere ends the build.
 NAMES: Mapping[str, tuple[str, ...]] = {
-    "Compile and run": ("compile", "load", "Program", "lower", "opt", "explain", "verify", "onnx_backend"),
+    "Compile and run": (
+        "compile",
+        "load",
+        "Program",
+        "lower",
+        "opt",
+        "explain",
+        "verify",
+        "export_shared",
+        "onnx_backend",
+    ),
     "Arrays": ("round", "fma", "matmul", "pack", "unpack", "Packed", "reference"),
     "Training": ("backend", "arithmetic", "counters", "verify_training", "DynamicLossScale", "train"),
     "Widths at run time": ("widths", "WidthByRatio"),

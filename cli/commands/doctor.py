@@ -46,6 +46,7 @@ VARIABLES = {
     "NUMC_GDB": "1: gdb is told the symbols of programs",
     "NUMC_IMPORT_MEMORY": "GiB that importing a model may take; default 4 and eight times the file",
     "NUMC_IMPORT_TIME": "seconds that importing a model may take; default 600",
+    "NUMC_LINKER": "the linker of numc export; default ld.lld, then ld",
     "NUMC_MEMORY": "GiB that large buffers of a run may take; default the memory of the machine",
     "NUMC_NUM_THREADS": "threads of a run; default one for each CPU",
     "NUMC_PERF": "map or jitdump: perf is told the symbols of programs",

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import click
 
 from numc.cli import output
 
 _EPILOG = """\b
+include is the folder of numc.h, library that of libnumc_runtime.so, cmake that of numcConfig.cmake, pkgconfig that of
+numc.pc; cflags is for a compiler, libs for a linker.
+
+\b
 Examples:
-  cc run.c $(numc paths --cflags) $(numc paths --libs) -o run
-  cmake -S . -B build -Dnumc_DIR=$(numc paths --cmake)
-  PKG_CONFIG_PATH=$(numc paths --pkgconfig) pkg-config --libs numc
+  cc run.c $(numc paths cflags libs) -o run
+  cmake -S . -B build -Dnumc_DIR=$(numc paths cmake)
+  PKG_CONFIG_PATH=$(numc paths pkgconfig) pkg-config --libs numc
 """
-_KINDS = {
-    "include": "The folder of numc.h and numc.hpp.",
-    "library": "The folder of libnumc_runtime.so.",
-    "cmake": "The folder of numcConfig.cmake, which find_package(numc) reads.",
-    "pkgconfig": "The folder of numc.pc.",
-    "cflags": "What a compiler is given.",
-    "libs": "What a linker is given.",
-}
+_KINDS = ("include", "library", "cmake", "pkgconfig", "cflags", "libs")
 
 
 @click.command("paths", epilog=_EPILOG)
-@click.pass_context
-def paths_command(context: click.Context, **wanted: bool) -> None:
-    """Print where the headers and the library of the C interface are; with an option, that only."""
-    from numc.runtime.library import package_folder, include_folder, library_folder
+@click.argument("kinds", nargs=-1, type=click.Choice(_KINDS))
+def paths_command(kinds: Sequence[str]) -> None:
+    """Print where the headers and the library of the C interface are: a table, or a line for each that is named."""
+    from numc.runtime.library import include_folder, library_folder, package_folder
 
-    found = {
+    places: dict[str, Callable[[], str]] = {
         "include": lambda: str(include_folder()),
         "library": lambda: str(library_folder()),
         "cmake": lambda: str(package_folder("cmake", "numcConfig.cmake")),
@@ -36,12 +35,7 @@ def paths_command(context: click.Context, **wanted: bool) -> None:
         "cflags": lambda: f"-I{include_folder()}",
         "libs": lambda: f"-L{library_folder()} -lnumc_runtime -Wl,-rpath,{library_folder()}",
     }
-    asked = [kind for kind, yes in wanted.items() if yes]
-    if asked:
-        output.write_text("-", "".join(f"{found[kind]()}\n" for kind in asked))
+    if kinds:
+        output.write_text("-", "".join(f"{places[name]()}\n" for name in kinds))
         return
-    output.table(("what", "where"), [(kind, place()) for kind, place in found.items()])
-
-
-for kind, about in reversed(_KINDS.items()):
-    paths_command = click.option(f"--{kind}", is_flag=True, help=about)(paths_command)
+    output.table(("what", "where"), [(name, places[name]()) for name in _KINDS])

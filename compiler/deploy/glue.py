@@ -34,7 +34,8 @@ def glue(name: str, version: str, entry: str, abi_size: int, weights_size: int) 
     """
     wrappers = [_wrapper(f"__wrap_{key}", *to) for key, to in REDIRECTED.items()]
     program, run = functions_of(name)
-    text = "\n".join([*wrappers, _of_program(program, run, version, entry, abi_size, weights_size)])
+    made = _made(version, f"@{entry}", abi_size, weights_size)
+    text = "\n".join([*wrappers, f"llvm.func @{entry}(!llvm.ptr)", made, _calls(program, run)])
     exported = (*(f"__wrap_{key}" for key in REDIRECTED), program, run)
     with ir.Context() as context:
         context.enable_multithreading(False)
@@ -44,8 +45,8 @@ def glue(name: str, version: str, entry: str, abi_size: int, weights_size: int) 
 
 
 def _wrapper(name: str, to: str, signature: str) -> str:
-    given, result = signature.split(" -> ")
-    types = [each for each in given.strip("()").split(", ") if each]
+    parameters, result = signature.split(" -> ")
+    types = [each for each in parameters.strip("()").split(", ") if each]
     arguments = ", ".join(f"%{n}: {each}" for n, each in enumerate(types))
     passed = ", ".join(f"%{n}" for n in range(len(types)))
     returned = "" if result == "()" else f" -> {result}"
@@ -57,26 +58,32 @@ def _wrapper(name: str, to: str, signature: str) -> str:
     )
 
 
-def _of_program(program: str, run: str, version: str, entry: str, abi_size: int, weights_size: int) -> str:
-    fields = ("@version", "@numc_abi", abi_size, "@numc_weights", weights_size, f"@{entry}", None)
-    lines = ["  %0 = llvm.mlir.undef : " + _MADE]
+def _made(version: str, entry: str, abi_size: int, weights_size: int) -> str:
+    """What the object says of itself."""
+    fields = ("@version", "@numc_abi", abi_size, "@numc_weights", weights_size, entry, None)
+    lines = [f"  %0 = llvm.mlir.undef : {_MADE}"]
     for n, each in enumerate(fields):
         if isinstance(each, int):
             value = f"llvm.mlir.constant({each} : i64) : i64"
         else:
             value = "llvm.mlir.zero : !llvm.ptr" if each is None else f"llvm.mlir.addressof {each} : !llvm.ptr"
         lines += [f"  %v{n} = {value}", f"  %{n + 1} = llvm.insertvalue %v{n}, %{n}[{n}] : {_MADE}"]
+    initial = "\n".join(lines)
     return f"""
 llvm.func @numc_abi()
 llvm.func @numc_weights()
-llvm.func @{entry}(!llvm.ptr)
-llvm.func @numc_linked_program(!llvm.ptr, !llvm.ptr) -> !llvm.ptr
-llvm.func @numc_linked_run(!llvm.ptr, !llvm.ptr, !llvm.ptr, i32, !llvm.ptr) -> i32
 llvm.mlir.global internal constant @version("{version}\\00")
 llvm.mlir.global internal @made() : {_MADE} {{
-{chr(10).join(lines)}
+{initial}
   llvm.return %{len(fields)} : {_MADE}
-}}
+}}"""
+
+
+def _calls(program: str, run: str) -> str:
+    """The functions that users call."""
+    return f"""
+llvm.func @numc_linked_program(!llvm.ptr, !llvm.ptr) -> !llvm.ptr
+llvm.func @numc_linked_run(!llvm.ptr, !llvm.ptr, !llvm.ptr, i32, !llvm.ptr) -> i32
 llvm.func @{program}(%error: !llvm.ptr) -> !llvm.ptr {_CPU} {{
   %made = llvm.mlir.addressof @made : !llvm.ptr
   %r = llvm.call @numc_linked_program(%made, %error) : (!llvm.ptr, !llvm.ptr) -> !llvm.ptr

@@ -10,12 +10,15 @@ from numc.numerics.dtypes import BITS_DTYPES
 from numc.runtime.abi import Abi, TensorSpec
 
 _C_TYPES = {"float32": "float", "float64": "double", "bool": "uint8_t"}
-_KEYWORDS = frozenset(
-    """auto break case char const continue default do double else enum extern float for goto if inline int long
-    register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
-    bool class delete explicit export false friend mutable namespace new operator private protected public template
-    this throw true try typename using virtual and or not xor data""".split()
-)
+#: What C and C++ keep for themselves, of words that inputs are called by, and what the header uses.
+_KEYWORDS = frozenset({
+    *("auto", "bool", "break", "case", "catch", "char", "class", "const", "continue", "default", "delete"),
+    *("do", "double", "else", "enum", "explicit", "export", "extern", "false", "float", "for", "friend"),
+    *("goto", "if", "inline", "int", "long", "mutable", "namespace", "new", "operator", "private"),
+    *("protected", "public", "register", "restrict", "return", "short", "signed", "sizeof", "static"),
+    *("struct", "switch", "template", "this", "throw", "true", "try", "typedef", "typename", "union"),
+    *("unsigned", "using", "virtual", "void", "volatile", "while", "and", "or", "not", "xor", "NULL"),
+})  # fmt: skip
 _DTYPES = {"float32": "F32", "float64": "F64", "bool": "I1", "bfloat16": "BF16", "float16": "F16"}
 
 
@@ -24,10 +27,10 @@ def identifier(text: str, taken: Sequence[str] = ()) -> str:
     name = re.sub(r"_+", "_", re.sub(r"[^0-9A-Za-z]", "_", text)).strip("_") or "x"
     if name[0].isdigit() or name in _KEYWORDS:
         name = f"x{name}" if name[0].isdigit() else f"{name}_"
-    found, number = name, 2
-    while found in taken:
-        found, number = f"{name}_{number}", number + 1
-    return found
+    free, number = name, 2
+    while free in taken:
+        free, number = f"{name}_{number}", number + 1
+    return free
 
 
 def c_dtype(dtype: str) -> str:
@@ -50,19 +53,20 @@ def header(name: str, library: str, abi: Abi, arithmetic: str) -> str:
     upper = name.upper()
     inputs, outputs = _names(abi.inputs), _names(abi.results)
     listed = [
-        *(f" *   input {n}, '{_plain(s.name)}': {_shape(abi, n, s)}" for n, s in enumerate(abi.inputs)),
+        *(f" *   input {n}, '{_plain(s.name)}': {_shape(abi, n)}" for n, s in enumerate(abi.inputs)),
         *(f" *   output {n}, '{_plain(s.name)}': {s}" for n, s in enumerate(abi.results)),
     ]
-    makers = [_maker(abi, n, f"{name}_{each}", spec) for n, (each, spec) in enumerate(zip(inputs, abi.inputs, strict=True))]
+    makers = [_maker(abi, n, f"{name}_{each}") for n, each in enumerate(inputs)]
     places = [f"  {upper}_OUTPUT_{each.upper()} = {n}" for n, each in enumerate(outputs)]
-    return f"""/* {library}: a network in {_plain(arithmetic)}, made by `numc export`. Sizes of '?' follow from the inputs.
+    return f"""/* {library}: a network in {_plain(arithmetic)}, made by `numc export`.
+ * A size of '?' follows from the inputs.
  *
 {chr(10).join(listed)}
  */
 #ifndef NUMC_EXPORTED_{upper}_H
 #define NUMC_EXPORTED_{upper}_H
 
-#include "numc.h"
+#include <numc.h>
 
 #ifdef __cplusplus
 extern "C" {{
@@ -75,7 +79,7 @@ enum {{
 {("," + chr(10)).join(places)}
 }};
 
-/* numc_run of numc.h: returns NUMC_OK and fills in {len(outputs)} outputs, which numc_tensor_release frees, or sets *error. */
+/* numc_run of numc.h: NUMC_OK, and {len(outputs)} outputs that numc_tensor_release frees, or *error is set. */
 int32_t {run}(const numc_tensor *inputs, numc_tensor *outputs, int32_t threads, char **error);
 
 /* The program for the other functions of numc.h; NULL on failure. It lives as long as the process. */
@@ -102,11 +106,11 @@ def _plain(text: str) -> str:
     return re.sub(r"[^ -~]", "?", text).replace("*/", "* /")
 
 
-def _sizes(abi: Abi, number: int, spec: TensorSpec) -> list[str]:
+def _sizes(abi: Abi, number: int) -> list[str]:
     """The sizes of an input, of which free ones are the names of parameters."""
     named = {place: symbol.name for symbol in abi.symbols for place in symbol.places}
     sizes, known = [], dict[str, str]()
-    for d, size in enumerate(spec.shape):
+    for d, size in enumerate(abi.inputs[number].shape):
         if size is not None:
             sizes.append(str(size))
             continue
@@ -117,12 +121,13 @@ def _sizes(abi: Abi, number: int, spec: TensorSpec) -> list[str]:
     return sizes
 
 
-def _shape(abi: Abi, number: int, spec: TensorSpec) -> str:
-    return f"{spec.dtype}[{', '.join(_sizes(abi, number, spec))}]"
+def _shape(abi: Abi, number: int) -> str:
+    return f"{abi.inputs[number].dtype}[{', '.join(_sizes(abi, number))}]"
 
 
-def _maker(abi: Abi, number: int, name: str, spec: TensorSpec) -> str:
-    sizes = _sizes(abi, number, spec)
+def _maker(abi: Abi, number: int, name: str) -> str:
+    """The function that makes the tensor of an input."""
+    spec, sizes = abi.inputs[number], _sizes(abi, number)
     free = dict.fromkeys(size for size in sizes if not size.isdigit())
     parameters = ", ".join([f"const {c_type(spec.dtype)} *elements", *(f"int64_t {size}" for size in free)])
     dims = ", ".join(sizes) or "0"

@@ -32,12 +32,12 @@ def linker(machine: int) -> str:
 
 
 def link_shared(
-    out: Path, machine: int, objects: Sequence[Path], visible: Iterable[str], libraries: Path, folder: Path
+    out: Path, machine: int, objects: Sequence[Path], *, visible: Iterable[str], libraries: Path, folder: Path
 ) -> None:
     """Link objects, and archives as a whole, to the shared object `out`, which shows the symbols `visible` only.
 
-    libraries: the folder of libnumc_runtime.so, which is looked for beside `out` when it is loaded. folder: for what the
-    linker reads. Raises NumcError, with the first line of the linker, if it fails.
+    libraries: the folder of libnumc_runtime.so, which is looked for beside `out` when it is loaded. folder: for what
+    the linker reads. Raises NumcError, with the first line of the linker, if it fails.
     """
     script = folder / "exports.map"
     script.write_text(f"{{ global: {' '.join(f'{name};' for name in visible)} local: *; }};\n")

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from numc.compiler.deploy.data_object import ALIGNMENT, write_data_object
+from numc.compiler.deploy.data_object import write_data_object
 from numc.compiler.deploy.glue import functions_of, glue
 from numc.compiler.deploy.header import header, identifier
 from numc.compiler.deploy.linker import MACHINES, link_shared, linker
@@ -43,7 +43,11 @@ class Exported:
 
 @in_default_environment
 def export_shared(
-    program: Program | str | os.PathLike[str], path: str | os.PathLike[str], *, name: str | None = None, runtime: bool = True
+    program: Program | str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    runtime: bool = True,
 ) -> Exported:
     """Write a program as the shared object `path`, ``lib<name>.so``, and its C header ``<name>.h`` beside it.
 
@@ -61,7 +65,8 @@ def export_shared(
     """
     target = checked_path(path)
     if target.suffix != _SUFFIX or target.stem in ("", "lib"):
-        raise NumcError(f"{target}: want a name that ends with {_SUFFIX}, such as lib{identifier(target.stem)}{_SUFFIX}")
+        near = f"lib{identifier(target.stem)}{_SUFFIX}"
+        raise NumcError(f"{target}: want a name that ends with {_SUFFIX}, such as {near}")
     checked(runtime, "runtime", bool, "True or False")
     stem = target.name[: -len(_SUFFIX)].removeprefix("lib")
     own = identifier(stem) if name is None else name
@@ -80,7 +85,8 @@ def export_shared(
         folder = Path(scratch)
         made = folder / target.name
         parts = _parts(contents, machine, own, version, folder)
-        link_shared(made, machine, parts, functions_of(own), find_library().parent, folder)
+        visible, libraries = functions_of(own), find_library().parent
+        link_shared(made, machine, parts, visible=visible, libraries=libraries, folder=folder)
         with open(made, "rb") as linked:
             write_whole(target, lambda file: shutil.copyfileobj(linked, file))
     text = header(own, target.name, contents.abi, _arithmetic(contents))
@@ -124,12 +130,9 @@ def _arithmetic(contents: Contents) -> str:
 
 def _runtime(folder: Path) -> Iterator[Path]:
     """Copy what a shared object needs to a folder."""
-    for source in (find_library(), include_folder() / "numc.h", include_folder() / "numc.hpp"):
+    for source in (find_library(), *(include_folder() / f"numc{suffix}" for suffix in (".h", ".hpp"))):
         copy = folder / (FILE_NAME if source.suffix == _SUFFIX else source.name)
         content = source.read_bytes()
         if not copy.is_file() or copy.read_bytes() != content:
             write_whole(copy, lambda file, content=content: file.write(content))  # type: ignore[misc]
         yield copy
-
-
-

@@ -1,6 +1,5 @@
 /* Runs a program file on inputs of ones and prints the outputs. Build it against the installed Python package:
- *   d=$(python -c "import numc.runtime as r; print(r.include_folder(), r.library_folder())")
- *   set -- $d; cc run.c -I$1 -L$2 -lnumc_runtime -Wl,-rpath,$2 -o run && ./run model.numc
+ *   cc run.c $(numc paths cflags libs) -o run && ./run model.numc
  */
 #include <numc.h>
 #include <stdio.h>

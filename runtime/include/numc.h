@@ -196,6 +196,9 @@ NUMC_API int32_t numc_run_with(numc_program *program, const numc_tensor *inputs,
 /* Frees the memory of an output. */
 NUMC_API void numc_tensor_release(numc_tensor *tensor);
 
+/* Gives the memory that the runtime keeps for later runs, up to 1 GiB, back to the system. */
+NUMC_API void numc_trim(void);
+
 /* The processor. Bit i of numc_cpu_features() stands for the feature numc_feature_name(i), which is NULL behind the
  * last one. numc_default_threads is
  * the number of threads of a run that is not given one. */

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numc.compiler.arrays.statistics import LayerStatistics as LayerStatistics
     from numc.compiler.arrays.statistics import Statistics as Statistics
     from numc.compiler.arrays.statistics import TensorStatistics as TensorStatistics
+    from numc.compiler.deploy.shared_object import export_shared as export_shared
     from numc.compiler.lower import lower as lower
     from numc.compiler.opt import opt as opt
     from numc.compiler.programs.compile import compile as compile
@@ -90,6 +91,7 @@ _PUBLIC = {
     "cost": ("numc.studies.cost", "cost"),
     "counters": ("numc.compiler.torch_compile.backend", "counters"),
     "diff": ("numc.studies.diff", "diff"),
+    "export_shared": ("numc.compiler.deploy.shared_object", "export_shared"),
     "explain": ("numc.studies.explain", "explain"),
     "fma": ("numc.compiler.arrays.arrays", "fma"),
     "fmas": ("numc.numerics.operators", "FMAS"),
@@ -117,7 +119,7 @@ _PUBLIC = {
     "verify_training": ("numc.studies.observe.verify_training", "verify_training"),
     "widths": ("numc.compiler.torch_compile.open_widths", "widths"),
 }
-_NEED_MLIR = ("bisect", "compare", "cost", "explain", "lower", "opt", "search")
+_NEED_MLIR = ("bisect", "compare", "cost", "explain", "export_shared", "lower", "opt", "search")
 _NEED_TORCH = ("DynamicLossScale", "arithmetic", "backend", "counters", "verify_training", "widths")
 
 __all__ = sorted([*_PUBLIC, "__version__"])

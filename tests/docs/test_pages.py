@@ -44,7 +44,7 @@ LONG = (
     "training-report.md",
 )
 # Not executed: what is printed or stored, and `sh`, which is for commands that build or clone.
-SHOWN = {"text", "mlir", "c", "json", "toml", "diff", "makefile", "sh"}
+SHOWN = {"text", "mlir", "c", "cpp", "json", "toml", "diff", "makefile", "sh"}
 STATUS = re.compile(r"\[exit status (\d+)\]")
 
 

@@ -336,9 +336,9 @@ def onnx_files_compiled(number: int) -> str:
 _OPTIONS = ("--fma", "--ops", "--shape", "--target", "--policy", "--output", "-o", "--emit", "--input", "--batch",
             "--threads", "--random-input", "--seed", "--samples", "--json", "--data", "--stats", "--calibrate",
             "--pack-weights", "--no-cache", "--machine", "--passes", "--from", "--statistics", "--help",
-            "--version")  # fmt: skip
+            "--version", "--shared", "--name", "cmake")  # fmt: skip
 _COMMANDS = ("compile", "run", "verify", "explain", "cost", "compare", "diff", "bisect", "opt", "list", "cache",
-             "report")  # fmt: skip
+             "report", "export", "paths")  # fmt: skip
 _VALUES = ("add.numc", "add.numc", "damaged.numc", "no.numc", "text.mlir", "x.npy", "x=x.npy", "data.npz", ".",
            "/dev/null",
            "out.numc", "no/such/out.numc", "-", "", "x=1x4", "x=ax4", "x=", "0", "-1", "1", "99999999999999999999",

@@ -1,6 +1,7 @@
 /* Calls every function of numc.h that users call with NULL for each of its pointers; the argument is a program file.
  * Prints what is wrong, and the number of calls. */
 #include <numc.h>
+#include <numc/host.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,6 +54,7 @@ static void loading(void) {
   const char byte = 0;
   float value;
   REFUSED(NULL, "path is NULL", numc_program_load(NULL, at));
+  REFUSED(NULL, "path is NULL", numc_program_load_signed(NULL, "key.pem", at));
   REFUSED(NULL, "bytes is NULL", numc_program_load_memory(NULL, 100, at));
   REFUSED(NULL, "abi is NULL", numc_program_from_parts(NULL, NULL, 1, &byte, 1, NULL, 0, at));
   REFUSED(NULL, "code is NULL", numc_program_from_parts(NULL, &byte, 1, NULL, 1, NULL, 0, at));

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import runtime_programs as programs
 from numc.cli import main
 from numc.runtime import Program, load, read_program
 from numc.runtime import program as running
+from numc.runtime.library import ErrorText, library
 from numc.runtime.signature import signer, verifier
 from numc.support.errors import NumcError
 
@@ -154,3 +156,41 @@ def test_the_commands(folder, tmp_path, capsys, monkeypatch):
     assert "--emit writes IR text, which is not signed" in error("compile", "m.mlir", "--emit", "numc", "--sign", key)
     monkeypatch.setattr("numc.compiler.programs.compile.to_file", None)  # wrong keys are found first
     assert "key-public.pem: no private key" in error("compile", "m.mlir", "--sign", public)
+
+
+def test_c_verifies_by_libcrypto(folder, tmp_path):
+    """numc_program_load_signed: the errors are those of Python."""
+    load_signed = library().numc_program_load_signed
+    load_signed.restype, load_signed.argtypes = ctypes.c_void_p, (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p)
+
+    def loaded(program, key) -> str:
+        error = ErrorText()
+        made = load_signed(str(program).encode(), str(key).encode(), error.reference())
+        if made is None:
+            return error.take()
+        library().numc_program_free(made)
+        return ""
+
+    signed, key = folder / "signed.numc", folder / "key-public.pem"
+    text = loaded(signed, key)
+    if text.endswith("signatures need libcrypto of OpenSSL (libcrypto.so.3): install it"):
+        pytest.skip("no libcrypto")
+    assert text == ""
+    other = f"'{signed}': its signature does not fit: it was changed, or signed with another key"
+    assert loaded(signed, folder / "other-public.pem") == other
+    no_key = "no ed25519 public key: want one in PEM: openssl pkey -in private.pem -pubout -out public.pem"
+    for name in ("rsa-public.pem", "key.pem", "plain.numc"):
+        assert loaded(signed, folder / name) == f"'{signed}': '{folder / name}': {no_key}"
+    missing = f"'{signed}': cannot read the public key '{folder}/none': No such file or directory"
+    assert loaded(signed, folder / "none") == missing
+    plain = folder / "plain.numc"
+    assert (
+        loaded(plain, key)
+        == f"'{plain}': not signed: sign it (numc compile --sign KEY), or load it without verification"
+    )
+    data = bytearray(signed.read_bytes())
+    for at in range(64 + 48 * 6, len(data), 97):
+        changed = bytearray(data)
+        changed[at] ^= 1 << at % 8
+        (tmp_path / "changed.numc").write_bytes(changed)
+        assert loaded(tmp_path / "changed.numc", key), at

@@ -62,10 +62,9 @@ NUMC_API int32_t numc_object_call(const numc_object *object, void *function, voi
 NUMC_API void numc_object_free(numc_object *object);
 
 /* Memory aligned to 64 bytes. After numc_free the runtime keeps it for reuse, up to 1 GiB. numc_alloc returns NULL if
- * there is not enough. numc_trim gives the memory that is kept back to the system. */
+ * there is not enough. */
 NUMC_API void *numc_alloc(size_t size);
 NUMC_API void numc_free(void *pointer);
-NUMC_API void numc_trim(void);
 
 /* Asks the operating system once for the use of AMX tiles, and returns whether this process may use them. */
 NUMC_API int32_t numc_request_amx(void);
