@@ -59,7 +59,7 @@ def _wrapper(name: str, to: str, signature: str) -> str:
 
 
 def _made(version: str, entry: str, abi_size: int, weights_size: int) -> str:
-    """What the object says of itself."""
+    """The record numc_linked of the object."""
     fields = ("@version", "@numc_abi", abi_size, "@numc_weights", weights_size, entry, None)
     lines = [f"  %0 = llvm.mlir.undef : {_MADE}"]
     for n, each in enumerate(fields):

@@ -108,7 +108,7 @@ def _plain(text: str) -> str:
 
 def _sizes(abi: Abi, number: int) -> list[str]:
     """The sizes of an input, of which free ones are the names of parameters."""
-    named = {place: symbol.name for symbol in abi.symbols for place in symbol.places}
+    named = {at: symbol.name for symbol in abi.symbols for at in symbol.places}
     sizes, known = [], dict[str, str]()
     for d, size in enumerate(abi.inputs[number].shape):
         if size is not None:
