@@ -117,7 +117,7 @@ class _Commands(Mapping[str, click.Command]):
 @_limit("--import-memory", "GIB", "That importing a model may take; 4 and 8 times the file.  [env: NUMC_IMPORT_MEMORY]")
 @_limit("--memory", "GIB", "That large buffers of a run may take; the machine's.  [env: NUMC_MEMORY]")
 def cli() -> None:
-    """Compile neural networks to x86-64 code that computes in the number formats you choose, to the bit."""
+    """Compile neural networks to x86-64 and AArch64 code that computes in the number formats you choose, to the bit."""
 
 
 @in_default_environment

@@ -107,7 +107,7 @@ def assemble(
         "calibrated": bool(options.calibration),
         "respect_dtypes": options.respect_dtypes,
         "sources": list(imported.sources),
-        "versions": {name: version_of(name) or "unknown" for name in ("numc", "torch-mlir")},
+        "versions": {name: version_of(name) or "unknown" for name in ("numc", *state.target.code_packages)},
         "contractions": contractions,
         "parts": [asdict(replace(part, role=_role(imported, part.layer))) for part in parts_of(module.operation)],
         "buffers": [asdict(buffer) for buffer in buffers_of(module.operation)],

@@ -27,6 +27,7 @@ from numc.passes.imported.crop_windows import crop_windows
 from numc.passes.imported.narrow_tensors import narrow_tensors
 from numc.passes.imported.run_time_checks import run_time_checks
 from numc.passes.kernels.backend import Backend, Target
+from numc.passes.kernels.backend.aarch64 import AARCH64
 from numc.passes.kernels.backend.mlir_c import run as run_unlocked
 from numc.passes.kernels.backend.objects import ObjectCode
 from numc.passes.kernels.backend.x86 import X86
@@ -275,7 +276,7 @@ TO_PLAN: Stages = {
 }
 
 # The stages after the plan belong to the backend.
-_X86: Stages = {
+_VECTORS: Stages = {
     # Contractions become calls of kernels, which no pass changes from here to the dialect of LLVM.
     "kernels": {
         "emit-kernels": ours(emit_kernels, "target"),
@@ -316,7 +317,7 @@ _X86: Stages = {
 }
 
 
-AFTER_PLAN: Mapping[str, Stages] = {X86.name: _X86}
+AFTER_PLAN: Mapping[str, Stages] = {X86.name: _VECTORS, AARCH64.name: _VECTORS}
 
 
 def stages_of(backend: Backend) -> Stages:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from numc.passes.kernels.backend import Target, x86
+from numc.passes.kernels.backend import Target, aarch64, x86
 from numc.support.errors import NumcError, did_you_mean, quoted
 
-TARGETS: Mapping[str, Target] = MappingProxyType({target.name: target for target in x86.TARGETS})
+TARGETS: Mapping[str, Target] = MappingProxyType({target.name: target for target in (*x86.TARGETS, *aarch64.TARGETS)})
 
 
 def resolve(name: str, host_features: frozenset[str]) -> Target:
-    """Return the target called `name`; ``host`` is the best one that a processor with these features can run.
+    """Return the target called `name`; ``host`` is the best one for this machine's processor, which has these features.
 
     Raises:
         NumcError: for an unknown target.
@@ -23,4 +23,4 @@ def resolve(name: str, host_features: frozenset[str]) -> Target:
         names = ["host", *TARGETS]
         near = did_you_mean(name, names)
         raise NumcError(f"unknown target {quoted(name)}{near}: want {', '.join(names)}")
-    return next(t for t in reversed(list(TARGETS.values())) if host_features.issuperset(t.features))
+    return next(t for t in reversed(list(TARGETS.values())) if t.runs_with(host_features))

@@ -24,7 +24,9 @@ else:
     import tomli as tomllib
 
 MOST = 16
-PROCESSOR = re.compile(r"\b_mm\w*_|R_X86|rdtsc|cpuid|mxcsr|__builtin_cpu|immintrin", re.IGNORECASE)
+PROCESSOR = re.compile(
+    r"\b_mm\w*_|R_X86|rdtsc|cpuid|mxcsr|__builtin_cpu|immintrin|arm_neon|R_AARCH64|cntvct|\bfp[cs]r\b", re.IGNORECASE
+)
 MACHINE = ("runtime/src/machine", "passes/kernels/isa", "passes/kernels/backend")
 # Stage -> the folders of passes/ in which its passes lie.
 PLACES = {

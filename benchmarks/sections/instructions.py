@@ -35,6 +35,7 @@ from numc.numerics.operators import Fma
 Row = dict[str, Any]
 MATRIX = Product(128, 128, 128)
 RUNS = ("MobileNetV2", "transformer encoder", "LSTM")  # models small enough for callgrind
+DISASSEMBLERS = {"aarch64": "aarch64-linux-gnu-objdump"}  # of targets that objdump here may not know
 # Operations that LLVM turns into no instruction, or into a memory operand of one; inline assembler is empty.
 FREE = ("arith.constant", "arith.bitcast", "llvm.load", "vector.broadcast", "vector.bitcast", "vector.shape_cast")
 FREE += ("llvm.bitcast", "llvm.inline_asm", "llvm.extractvalue")
@@ -85,8 +86,9 @@ def _loop(op: ir.Operation, fma: Fma, width: int) -> Loop | None:
     dots = any(_is_dot(o) for o in body)
     elements, row = (("i32", "f32"), "i32") if dots else (("f32", "f64"), "f32")
     carried = [r for r in op.results if isinstance(r.type, ir.VectorType) and str(r.type.element_type) in elements]
-    rows = sum(o.name == "vector.broadcast" and str(o.operands[0].type) == row for o in body)
+    rows = sum((o.name == "vector.broadcast" and str(o.operands[0].type) == row) or _is_lane(o) for o in body)
     lanes = sum(o.name == "llvm.load" and isinstance(o.results[0].type, ir.VectorType) for o in body)
+    lanes -= sum(o.name == "llvm.load" and all(_is_lane(use.owner) for use in o.results[0].uses) for o in body)
     if len(carried) < 2 or not rows or not lanes:
         return None
     parts = fma.parts[0] * fma.parts[1]
@@ -101,10 +103,24 @@ def _is_dot(op: ir.Operation) -> bool:
     return op.name == "llvm.call_intrinsic" and re.search("vpdp|dpbf16|pmadd", str(op.attributes["intrin"])) is not None
 
 
+def _is_lane(op: ir.Operation) -> bool:
+    """Whether an operation puts one lane of a vector of rows into all lanes."""
+    if op.name != "llvm.shufflevector":
+        return False
+    mask = list(ir.DenseI32ArrayAttr(op.attributes["mask"]))
+    return len(set(mask)) == 1 and len(mask) == op.operands[0].type.shape[0]
+
+
 def _free(op: ir.Operation) -> bool:
-    """Whether an operation becomes no instruction: those of FREE, and negations that multiply-adds absorb."""
-    negated = op.name == "arith.negf" and all(use.owner.name == "math.fma" for use in op.results[0].uses)
-    return op.name in FREE or negated
+    """Whether an operation becomes no instruction: those of FREE, and what multiply-adds absorb.
+
+    These are negations and, with products, lanes of a register.
+    """
+    users = {use.owner.name for result in op.results for use in result.uses}
+    absorbed = (op.name == "arith.negf" and users <= {"math.fma"}) or (
+        _is_lane(op) and users <= {"math.fma", "arith.mulf"}
+    )
+    return op.name in FREE or absorbed
 
 
 def _registers(op: ir.Operation, width: int) -> int:
@@ -142,22 +158,29 @@ def machine_loop(code: str, loop: Loop) -> dict[str, float] | None:
     place = {int(address, 16): n for n, (address, _, _) in enumerate(lines)}
     jumps = []
     for n, (_, name, rest) in enumerate(lines):
-        target = re.match(r"([0-9a-f]+) <", rest)
-        if name.startswith("j") and target and place.get(int(target[1], 16), n + 1) <= n:
+        target = re.search(r"\b([0-9a-f]+) <", rest)
+        if re.match(r"j|b$|b\.|[ct]bn?z$", name) and target and place.get(int(target[1], 16), n + 1) <= n:
             jumps.append((place[int(target[1], 16)], n))
     inner = [(a, b) for a, b in jumps if not any(a <= c and d < b for c, d in jumps)]
     if not inner:
         return None
     first, last = max(inner, key=lambda span: span[1] - span[0])
     body = lines[first : last + 1]
-    arithmetic = [name for _, name, _ in body if re.match(r"v(?!mov|broadcast)", name)]
+    arithmetic = [name for _, name, rest in body if _is_arithmetic(name, rest)]
     unrolled = max(1, round(len(arithmetic) / ((loop.fmas + loop.others) * loop.steps)))
     steps = loop.steps * unrolled
     return {
         "instructions": len(body) / steps,
         "vector_instructions": len(arithmetic) / steps,
-        "stack_accesses": sum("(%rsp" in rest or "(%rbp" in rest for _, _, rest in body) / steps,
+        "stack_accesses": sum(re.search(r"\(%r[sb]p|\[(sp|x29)\b", rest) is not None for *_, rest in body) / steps,
     }
+
+
+def _is_arithmetic(name: str, operands: str) -> bool:
+    """Whether an instruction of x86-64 or AArch64 computes on vectors."""
+    if re.search(r"\bv\d+\.", operands):
+        return re.match(r"mov|dup|ld|st", name) is None
+    return re.match(r"v(?!mov|broadcast)", name) is not None
 
 
 def executed(program: Path, runner: Path) -> int | None:
@@ -204,5 +227,5 @@ def disassembled(model: Imported, fma: str, target: str, folder: str) -> str:
     """Return what objdump says of the code of a model."""
     code = Path(folder) / "code.o"
     code.write_bytes(build(model, Options(fma=fma, target=target)).code)
-    command = ("objdump", "-d", "--no-show-raw-insn", str(code))
+    command = (DISASSEMBLERS.get(target, "objdump"), "-d", "--no-show-raw-insn", str(code))
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout

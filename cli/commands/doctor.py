@@ -26,6 +26,7 @@ _NEEDED = ("torch-mlir", "onnx", "numpy", "click", "lark", "rich")
 # A package or a program that numc does without: what is missing then, and how to get it.
 _EXTRAS = {
     "torch": ("PyTorch modules, .pt2 files, torch.compile", "pip install torch"),
+    "llvmlite": ("--target aarch64", "pip install 'numc[cross]'"),
     "onnxruntime": ("the check of fp32 in numc compare", "pip install onnxruntime"),
     "jinja2": ("numc compare --report", "pip install 'numc[report]'"),
     "matplotlib": ("numc compare --plots", "pip install 'numc[report]'"),
@@ -124,7 +125,7 @@ def _targets() -> dict[str, Any]:
     from numc.runtime.library import cpu_features
 
     features = cpu_features()
-    runs = [name for name, target in TARGETS.items() if features.issuperset(target.features)]
+    runs = [name for name, target in TARGETS.items() if target.runs_with(features)]
     return {
         "host": resolve("host", features).name,
         "run here": runs,

@@ -174,7 +174,12 @@ def _targets() -> Rows:
 
     host = resolve("host", usable_features()).name
     return [
-        {"target": name, "float32 lanes": t.isa.width, "host": name == host, "features": " ".join(t.features) or "sse2"}
+        {
+            "target": name,
+            "float32 lanes": t.isa.width,
+            "host": name == host,
+            "features": " ".join(t.features) or t.backend.least,
+        }
         for name, t in TARGETS.items()
     ]
 

@@ -192,7 +192,7 @@ def entry(source: str | os.PathLike[str] | Imported, options: Options, shapes: F
         name: list(value) if isinstance(value, tuple) else [str(value.dtype), value.tolist()]
         for name, value in sorted((shapes or {}).items())
     }
-    made_by = [VERSION, own_sources(), version_of("torch-mlir"), version_of("onnx")]
+    made_by = [VERSION, own_sources(), *map(version_of, target.code_packages), version_of("onnx")]
     # Lines too: the table of layers in a program names the line of each rule.
     arithmetic = [str(policy), [rule.line for rule in policy.rules], policy.strict]
     how = [options.fast, options.pack_weights, options.statistics, options.calibration]

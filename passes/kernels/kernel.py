@@ -24,7 +24,7 @@ class Kernel(Setting):
     @property
     def datapath(self) -> Datapath:
         """What the multiply-adds are."""
-        return datapath_of(self.fma, statistics=self.statistics, rows=self.tile.rows)
+        return datapath_of(self.fma, statistics=self.statistics, rows=self.tile.rows, flushes=self.isa.flushes_rounded)
 
     @property
     def name(self) -> str:

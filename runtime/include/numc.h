@@ -1,5 +1,5 @@
 /* The numc runtime: loads program files, which hold machine code, weights and a description of both, and runs them.
- * It needs x86-64 Linux and pthread.
+ * It needs Linux, on x86-64 or AArch64, and pthread.
  *
  * Loading a program maps its machine code into this process, and running it executes that code: open only files that
  * you trust. All functions may be called from several threads at once, and one program may run in several threads at

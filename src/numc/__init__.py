@@ -1,4 +1,4 @@
-"""numc, the arithmetic compiler: neural networks as x86-64 code that computes in the number formats you choose.
+"""numc, the arithmetic compiler: neural networks as native code that computes in the number formats you choose.
 
     program = numc.compile("model.onnx", fma="bf16_1_2")
     y = program(x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import shutil
 import subprocess
@@ -24,7 +25,9 @@ func.func @main(%a: tensor<?x?xf32>, %b: tensor<?x?xf32>, %c: tensor<?x?xf32>) -
 
 
 def test_the_host_gets_the_best_it_can_run() -> None:
-    assert [resolve("host", frozenset(target.features)).name for target in TARGETS.values()] == list(TARGETS)
+    of_this_machine = [target for target in TARGETS.values() if target.backend.machine == platform.machine()]
+    found = [resolve("host", frozenset(target.features)).name for target in of_this_machine]
+    assert found == [target.name for target in of_this_machine]
     without_fma = frozenset(TARGETS["x86-64-v3"].features) - {"fma"} | frozenset(TARGETS["x86-64-v2"].features)
     assert resolve("host", without_fma).name == "x86-64-v2"
 

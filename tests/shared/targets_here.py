@@ -9,7 +9,7 @@ from numc.numerics.grammar import parse_fma
 from numc.passes.kernels.datapaths.steps.guarded import splits
 from numc.runtime.library import usable_features
 
-HERE = [name for name, target in TARGETS.items() if usable_features().issuperset(target.features)]
+HERE = [name for name, target in TARGETS.items() if target.runs_with(usable_features())]
 WITHOUT_CHEAP = ("portable", "x86-64-v2")  # no target of these has cheap sequences
 _LIKE_OTHERS = ("x86-64-v4-vnni", "x86-64-v4-amx", "zen4")
 WITHOUT_GROUPS = [name for name in HERE if name not in _LIKE_OTHERS]  # whose code differs without groups

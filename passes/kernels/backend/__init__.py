@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -36,10 +37,17 @@ class CodeGenerator:
 
 @dataclass(frozen=True)
 class Backend:
-    """A family of processors. generator(): imports what generates their code, which takes time and needs MLIR."""
+    """A family of processors. generator(): imports what generates their code, which takes time and needs MLIR.
+
+    machine: what `uname -m` calls them. least: the features that all of them have, in a word. by_engine: whether MLIR's
+    own engine makes their code, where it runs on one of them; else LLVM does by way of its text (translated.py).
+    """
 
     name: str
     generator: Callable[[], CodeGenerator]
+    machine: str
+    least: str
+    by_engine: bool
 
 
 @dataclass(frozen=True)
@@ -55,3 +63,13 @@ class Target:
     isa: InstructionSet
     features: tuple[str, ...]
     cpu: str
+
+    @property
+    def code_packages(self) -> tuple[str, ...]:
+        """The packages that make the code, on this machine: its bytes depend on their versions."""
+        by_engine = self.backend.by_engine and platform.machine() == self.backend.machine
+        return ("torch-mlir",) if by_engine else ("torch-mlir", "llvmlite")
+
+    def runs_with(self, features: frozenset[str]) -> bool:
+        """Whether code for this target runs on this machine, whose processor has these features."""
+        return platform.machine() == self.backend.machine and features.issuperset(self.features)

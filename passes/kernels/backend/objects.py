@@ -19,16 +19,19 @@ from numc.support.progress import tell
 
 Lower = Callable[[ir.Module], None]
 """Brings a part to the dialect of LLVM, for its processor. It is called by several threads at once."""
+CompilePart = Callable[[Part, Lower, str], bytes]
+"""Makes the object of a part in the current context, given what lowers it and the name of the entry."""
 
 
 class ObjectCode:
     """The object code of a module: threads make it, of complete functions while the others are still changing.
 
     It is a context manager, which waits for its threads. entry: the function that alone is visible in the code.
+    compiles: what makes the object of a part, else MLIR's own engine, for the machine that this runs on.
     """
 
-    def __init__(self, lower: Lower, entry: str) -> None:
-        self._lower, self._entry = lower, entry
+    def __init__(self, lower: Lower, entry: str, compiles: CompilePart | None = None) -> None:
+        self._lower, self._entry, self._compile = lower, entry, compiles or compile_part
         self._own = threading.local()
         self._pool = ThreadPoolExecutor(default_threads(), initializer=self._prepare)
         self._objects: list[tuple[str, Future[bytes]]] = []
@@ -55,7 +58,7 @@ class ObjectCode:
     def finish(self, module: ir.Module) -> bytes:
         """Return the code of what has begun and of `module`, in which every other function is complete now.
 
-        It is an object in the format of the machine that this runs on, or an ``ar`` archive of several.
+        It is an object (ELF), or an ``ar`` archive of several.
         """
         self._submit(partition(module, self._entry))
         objects = []
@@ -75,7 +78,7 @@ class ObjectCode:
 
     def _made(self, part: Part) -> bytes:
         with self._own.context:
-            return compile_part(part, self._lower, self._entry)
+            return self._compile(part, self._lower, self._entry)
 
 
 def compile_part(part: Part, lower: Lower, entry: str) -> bytes:

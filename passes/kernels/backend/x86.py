@@ -18,7 +18,7 @@ def _generator() -> CodeGenerator:
     return GENERATOR
 
 
-X86 = Backend("x86-64", _generator)
+X86 = Backend("x86-64", _generator, "x86_64", "sse2", by_engine=True)
 
 _V2 = ("popcnt", "sse4.1", "sse4.2")
 _V3 = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt")

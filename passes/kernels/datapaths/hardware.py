@@ -21,6 +21,7 @@ _ROW = 32  # elements of a row of TDPBF16PS
 
 
 _SIGN, _LEAST_NORMAL = 0x80000000, 0x00800000
+_SCALE = 2.0**32
 _TINY = 2.0**-126 - 2.0**-151  # what is below is less than 2^-126 when it is rounded to 24 bits
 
 
@@ -64,12 +65,28 @@ def _row_step(code: Code, fma: Fma, a: Parts, b: Parts, c: Value, drawn: Drawn) 
 
 def _all(m: Micro, k: Value, values: Accumulators) -> list[Value]:
     """The products of one k, added to `values`."""
-    rows, lanes = panels(m, k)
+    code, (rows, lanes) = m.code, panels(m, k)
+    rounded = m.setting.isa.flushes_rounded
+    scaled = [] if rounded else [code.binary("mulf", lane[0], code.f32(_SCALE)) for lane in lanes]
     found = []
     for n, c in enumerate(values):
-        a, b = m.setting.ordered(rows[n // m.vectors], lanes[n % m.vectors])
-        found.append(m.code.fma(a[0], b[0], c))
+        row, v = rows[n // m.vectors], n % m.vectors
+        a, b = m.setting.ordered(row, lanes[v])
+        result = code.fma(a[0], b[0], c)
+        found.append(result if rounded else _with_least(code, result, row[0], scaled[v], c))
     return found
+
+
+def _with_least(code: Code, result: Value, row: Value, scaled: Value, c: Value) -> Value:
+    """Append 2^-126 in place of the zero that a mode makes of it which looks at results before their rounding.
+
+    `scaled`: the lanes times the scale, by which no sum is tiny. Where a product or `c` overflows by it, the sum is a
+    multiple of 2^-54: a product has 16 significant bits, and operands are not below 2^-126.
+    """
+    total = code.fma(row, scaled, code.binary("mulf", c, code.f32(_SCALE)))
+    is_least = code.compare("oeq", code.unary("math.absf", total), code.f32(_SCALE * 2.0**-126))
+    bits = code.select(is_least, code.int(_LEAST_NORMAL), code.int(0))
+    return code.cast("bitcast", code.binary("ori", code.cast("bitcast", result, "i32"), bits), "f32")
 
 
 def _pair(s: Setting) -> int:

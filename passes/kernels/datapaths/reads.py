@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from numc.passes.kernels.datapaths.datapath import Micro
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.codes import code_bits, emit_unpacked
@@ -66,6 +68,27 @@ def row_places(m: Micro, k: Value, vector: Value | None = None) -> list[list[Val
     return [[code.at(base, (r * parts + p) * t.width) for p in range(parts)] for r in range(m.rows)]
 
 
+RowValues = Callable[[int], list[Value]]
+"""Appends the parts of a row's value at one step, in all lanes, given the number of the row."""
+
+
+def row_values(m: Micro, k: Value, vector: Value | None = None) -> RowValues:
+    """The values of the rows at step `k`. vector: as for `row_places`."""
+    places = row_places(m, k, vector)
+    return lambda row: [m.code.splat(at) for at in places[row]]
+
+
+def row_vectors(m: Micro, vector: Value) -> list[RowValues]:
+    """The same of all steps of the vector of packed rows that begins at `vector`, from one register of each row."""
+    code, width = m.code, m.setting.tile.width
+    loaded = [[code.load(at) for at in parts] for parts in row_places(m, vector, vector)]
+
+    def at_step(n: int) -> RowValues:
+        return lambda row: [code.shuffle(part, [n] * width) for part in loaded[row]]
+
+    return [at_step(n) for n in range(width)]
+
+
 def lane_values(m: Micro, k: Value) -> list[list[Value]]:
     """The values of the lanes at step `k`: [vector][part]."""
     if m.setting.lanes.codes and not m.setting.lanes.expanded:
@@ -116,14 +139,16 @@ def scales(m: Micro, number: Value) -> tuple[list[Value], list[Value]]:
     return of_rows, [code.load(f.at(lane, v * t.width)) for v in range(m.vectors)]
 
 
-def panels(m: Micro, k: Value, vector: Value | None = None) -> tuple[list[list[Value]], list[list[Value]]]:
+def panels(
+    m: Micro, k: Value, vector: Value | None = None, rows: RowValues | None = None
+) -> tuple[list[list[Value]], list[list[Value]]]:
     """The values of step `k`: of the rows, in all lanes, [row][part], and of the lanes, [vector][part].
 
-    vector: as for `row_places`.
+    vector: as for `row_places`. rows: what appends the values of the rows, if they are in registers.
     """
-    places = row_places(m, k, vector)
+    row = rows or row_values(m, k, vector)
     lanes = lane_values(m, k)
-    return [[m.code.splat(at) for at in parts] for parts in places], lanes
+    return [row(r) for r in range(m.rows)], lanes
 
 
 def scaled(m: Micro, lanes: list[list[Value]]) -> list[list[Value]]:

@@ -43,10 +43,11 @@ DATAPATHS: Mapping[str, Datapath] = MappingProxyType({
 
 
 @cache
-def datapath_of(fma: Fma, *, statistics: bool = False, rows: int = 1) -> Datapath:
+def datapath_of(fma: Fma, *, statistics: bool = False, rows: int = 1, flushes: bool = True) -> Datapath:
     """The datapath of an operator; with `statistics`, one that counts its additions if it has any to count.
 
-    rows: of a tile. The steps of one row are also taken where lanes are (unpacked_row.py), without a scale.
+    rows: of a tile. The steps of one row are also taken where lanes are (unpacked_row.py), without a scale. flushes:
+    whether the processor's mode serves steps that flush (`InstructionSet.flushes_rounded`).
     """
     if fma.groups:
         found = SCALED if fma.multiplies == "elements" else GROUPS
@@ -60,7 +61,7 @@ def datapath_of(fma: Fma, *, statistics: bool = False, rows: int = 1) -> Datapat
         else:
             found = DATAPATHS[fma.datapath.name]
         if rows > 1 and not statistics:
-            if flushing.applies(fma):
+            if flushes and flushing.applies(fma):
                 found = flushing.FLUSHING
             elif overflowing.applies(fma):
                 found = overflowing.overflowing(found)

@@ -6,7 +6,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from numc.passes.kernels.datapaths.datapath import Accumulators, Datapath, Drawn, Micro, Segment
-from numc.passes.kernels.datapaths.reads import fetch_ahead, lane_values, panels, row_places, scaled, vector_of
+from numc.passes.kernels.datapaths.reads import (
+    RowValues,
+    fetch_ahead,
+    lane_values,
+    panels,
+    row_values,
+    row_vectors,
+    scaled,
+    vector_of,
+)
 from numc.passes.kernels.ssa import Value
 
 _LINE = 64  # bytes of a cache line
@@ -33,7 +42,9 @@ def one_by_one(m: Micro, first: Value, end: Value, values: Accumulators) -> Accu
     """The loop over steps of k in ascending order."""
     f, s = m.f, m.setting
     is_whole = (m.rows, m.vectors) == (s.tile.rows, s.tile.vectors)
-    if s.instructions.unrolled > 1 and is_whole and s.fma.is_one_fma:
+    if _has_rows_in_registers(m):
+        first, values = _whole_vectors(m, first, end, values)
+    elif s.instructions.unrolled > 1 and is_whole and s.fma.is_one_fma:
         first, values = _several(m, first, end, values)
     elif m.datapath.segment(s) is None and not s.lanes.in_place:
         # Not for segments, which are shorter, nor if addresses of lanes have taken the registers that this needs.
@@ -43,18 +54,44 @@ def one_by_one(m: Micro, first: Value, end: Value, values: Accumulators) -> Accu
     return loop.results
 
 
+def _has_rows_in_registers(m: Micro) -> bool:
+    """Whether a vector of each row stays in a register for as many steps as it has: accumulators and lanes have others.
+
+    Three are left for what a step computes.
+    """
+    s, parts = m.setting, m.setting.parts("rows")
+    taken = (m.rows + m.vectors) * parts + m.rows * m.vectors + 3
+    return s.instructions.by_lane and m.datapath.segment(s) is None and taken <= s.instructions.registers
+
+
+def _whole_vectors(m: Micro, first: Value, end: Value, values: Accumulators) -> tuple[Value, Accumulators]:
+    """The loop over whole vectors of packed rows, which a block begins with, and the first step that is left."""
+    f, width = m.f, m.setting.tile.width
+    rest = vector_of(m, end)
+    with f.carry(first, rest, width, values) as loop:
+        sums: Accumulators = loop.values
+        for n, rows in enumerate(row_vectors(m, loop.index)):
+            sums = one_step(m, f.i64("addi", loop.index, n), sums, rows=rows, ahead=_begins_line(m, n))
+        loop.next = sums
+    return rest, loop.results
+
+
 def _several(m: Micro, first: Value, end: Value, values: Accumulators) -> tuple[Value, Accumulators]:
     """The loop over steps that follow each other without a jump, and the first one that is left."""
     f, unrolled = m.f, m.setting.instructions.unrolled
     rest = f.i64("subi", end, f.i64("remui", f.i64("subi", end, first), unrolled))
-    share = 4 * m.setting.tile.rows * m.setting.parts("rows")  # of a step, in bytes to prefetch
     with f.carry(first, rest, unrolled, values) as loop:
         found: Accumulators = loop.values
         for n in range(unrolled):
-            new_line = n * share // _LINE != (n - 1) * share // _LINE
-            found = one_step(m, f.i64("addi", loop.index, n), found, ahead=new_line)
+            found = one_step(m, f.i64("addi", loop.index, n), found, ahead=_begins_line(m, n))
         loop.next = found
     return rest, loop.results
+
+
+def _begins_line(m: Micro, n: int) -> bool:
+    """Whether what step `n` of several prefetches is in another line than what the one before does."""
+    share = 4 * m.setting.tile.rows * m.setting.parts("rows")
+    return n * share // _LINE != (n - 1) * share // _LINE
 
 
 def by_vectors(
@@ -75,35 +112,39 @@ def by_vectors(
 
 
 def one_step(
-    m: Micro, k: Value, values: Accumulators, vector: Value | None = None, *, ahead: bool = True
+    m: Micro,
+    k: Value,
+    values: Accumulators,
+    vector: Value | None = None,
+    *,
+    rows: RowValues | None = None,
+    ahead: bool = True,
 ) -> list[Value]:
-    """One step of k on every accumulator. vector: as for `row_places`. ahead: with a prefetch."""
+    """One step of k on every accumulator. vector, rows: as for `panels`. ahead: with a prefetch."""
     code = m.code
     if ahead:
         fetch_ahead(m, k)
     drawn = m.drawn(k)
     if m.together > 1:
-        return _some_together(m, k, values, drawn, vector)
-    rows, lanes = panels(m, k, vector)
+        return _some_together(m, k, values, drawn, rows or row_values(m, k, vector))
+    of_rows, lanes = panels(m, k, vector, rows)
     lanes = scaled(m, lanes)
     found = []
     for n, c in enumerate(values):
-        a, b = m.setting.ordered(rows[n // m.vectors], lanes[n % m.vectors])
+        a, b = m.setting.ordered(of_rows[n // m.vectors], lanes[n % m.vectors])
         found.append(m.apply(code, a, b, c, drawn[n]))
     return found
 
 
-def _some_together(
-    m: Micro, k: Value, values: Accumulators, drawn: Sequence[Drawn], vector: Value | None
-) -> list[Value]:
+def _some_together(m: Micro, k: Value, values: Accumulators, drawn: Sequence[Drawn], row: RowValues) -> list[Value]:
     """The same on `Datapath.together` accumulators after the other ones."""
     code, size = m.code, m.together
-    places, lanes = row_places(m, k, vector), scaled(m, lane_values(m, k))
+    lanes = scaled(m, lane_values(m, k))
     rows: list[list[Value]] = []
 
     def step(n: int) -> Value:
-        row, v = divmod(n, m.vectors)
-        a, b = m.setting.ordered(rows[row], lanes[v])
+        r, v = divmod(n, m.vectors)
+        a, b = m.setting.ordered(rows[r], lanes[v])
         return m.apply(code, a, b, values[n], drawn[n])
 
     found: list[Value] = []
@@ -112,7 +153,7 @@ def _some_together(
             lane = lanes[first % m.vectors]
             *found[-size:], lane[0] = m.setting.instructions.barrier(code, [*found[-size:], lane[0]])
         end = min(first + size, len(values))
-        rows += [[code.splat(at) for at in parts] for parts in places[len(rows) : -(-end // m.vectors)]]
+        rows += [row(r) for r in range(len(rows), -(-end // m.vectors))]
         found += m.f.in_turns([partial(step, n) for n in range(first, end)])
     return found
 

@@ -8,7 +8,7 @@ algorithm without the instruction, the default is None and the emitter asks.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.ssa import Value
@@ -63,8 +63,22 @@ def _distance_bit(code: Code, x: Value, y: Value) -> Value:
     return code.select(code.binary("andi", *found), word, code.int(0))
 
 
+def _larger(code: Code, x: Value, y: Value) -> Value:
+    return code.select(code.compare("ogt", x, y), x, y)
+
+
+def _signed(code: Code, x: Value, y: Value) -> Value:
+    sign = code.binary("andi", code.cast("bitcast", y, "i32"), code.int(0x80000000))
+    return code.cast("bitcast", code.binary("ori", code.cast("bitcast", x, "i32"), sign), "f32")
+
+
 def _no_barrier(code: Code, values: Sequence[Value]) -> list[Value]:
     return list(values)
+
+
+def prefetch_line(code: Code, address: Value) -> None:
+    """The instruction of most processors: into all levels of the cache."""
+    code.effect("llvm.intr.prefetch", address, attributes="rw = 0 : i32, hint = 3 : i32, cache = 1 : i32")
 
 
 def _no_prefetch(code: Code, address: Value) -> None:
@@ -139,8 +153,15 @@ class InstructionSet:
     word_sums: the micro-tile for long sums of products of words, where a product takes a register beside the sums.
     unrolled: how many steps of one FMA follow each other without a jump, in whole tiles.
     adders: the micro-tile for roundings by additions, where these have units of their own beside those of FMAs.
+    overwrites_addend: whether an FMA leaves its result where its addend was; one that is needed again is copied.
+    by_lane: whether FMAs and products read a factor from one lane of a register, so that vectors of rows need no
+        broadcasts.
+    flushes_rounded: whether the mode that replaces subnormal results by zeros looks at them after their rounding to 24
+        bits, as arithmetic.md has it, or before.
 
     clamp(code, x, largest): x limited to the magnitude `largest`; NaN stays or becomes a limit.
+    larger(code, x, y): the larger one of two numbers, neither of which is NaN.
+    signed(code, x, y): a number `x` that is not negative, or has the sign of `y`, with the sign of `y`.
     full_adder(code, a, b, c): the sum and the carry of three words of bits.
     distance_bit(code, x, y): the word ``1 << min(abs(exponent(x) - exponent(y)), 31)`` of two f32 values, or 0 unless
         both are finite and not zero.
@@ -168,7 +189,12 @@ class InstructionSet:
     word_sums: Tile | None = None
     unrolled: int = 1
     adders: Tile | None = None
+    overwrites_addend: bool = False
+    by_lane: bool = False
+    flushes_rounded: bool = True
     clamp: Callable[[Code, Value, float], Value] = _clamp
+    larger: Callable[[Code, Value, Value], Value] = _larger
+    signed: Callable[[Code, Value, Value], Value] = _signed
     full_adder: Callable[[Code, Value, Value, Value], tuple[Value, Value]] = _full_adder
     distance_bit: Callable[[Code, Value, Value], Value] = _distance_bit
     barrier: Callable[[Code, Sequence[Value]], list[Value]] = _no_barrier
@@ -191,4 +217,5 @@ class InstructionSet:
         """The instructions for vectors of `width` lanes: those of another width than the registers' are portable."""
         if width == self.width:
             return self
-        return InstructionSet(self.name, width, self.registers, self.tile, self.fma, prefetch=self.prefetch)
+        portable = InstructionSet(self.name, width, self.registers, self.tile, self.fma)
+        return replace(portable, prefetch=self.prefetch, flushes_rounded=self.flushes_rounded)

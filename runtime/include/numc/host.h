@@ -52,9 +52,9 @@ NUMC_API void *numc_caller(numc_program *program, void *given);
 /* Sets the observer of all runs that start from now on; NULL removes it. */
 NUMC_API void numc_set_observer(numc_program *program, numc_observer observer, void *user);
 
-/* One relocatable x86-64 ELF object without a container: loading it, finding a symbol that it defines (NULL if there is
- * none), and calling a function `void f(void **args)` of it as a run, with the thread pool and the handling of failures
- * that programs have. */
+/* One relocatable ELF object of this machine without a container: loading it, finding a symbol that it defines (NULL if
+ * there is none), and calling a function `void f(void **args)` of it as a run, with the thread pool and the handling of
+ * failures that programs have. */
 NUMC_API numc_object *numc_load_object(const void *bytes, size_t size, char **error);
 NUMC_API void *numc_object_symbol(const numc_object *object, const char *name);
 NUMC_API int32_t numc_object_call(const numc_object *object, void *function, void **args, int32_t threads,

@@ -17,11 +17,12 @@
 
 #include "error.hpp"
 #include "execution/run.hpp"
+#include "machine/fault.hpp"
 
 namespace numc {
 namespace {
 
-constexpr size_t kPage = 4096;
+const size_t kPage = static_cast<size_t>(sysconf(_SC_PAGESIZE));
 constexpr size_t kRemembered = 256;  // freed buffers whose addresses are not used again
 constexpr uint32_t kPattern[] = {0x7ff4deadu, 0x3fc00000u};  // of each layout: a NaN as float32 and float64, and 1.5
 
@@ -142,12 +143,11 @@ bool is_generated(uintptr_t instruction) {
 }
 
 void on_fault(int signal, siginfo_t *info, void *context) {
-  const auto &registers = static_cast<ucontext_t *>(context)->uc_mcontext.gregs;
+  const auto &thread = *static_cast<ucontext_t *>(context);
   const bool memory_access = signal == SIGSEGV || signal == SIGBUS;
-  const bool writes = (registers[REG_ERR] & 2) != 0;
   if (current_escape != nullptr) {
-    bool ours = memory_access && describe(static_cast<char *>(info->si_addr), writes);
-    if (!ours && is_generated(static_cast<uintptr_t>(registers[REG_RIP]))) {
+    bool ours = memory_access && describe(static_cast<char *>(info->si_addr), machine::writes(thread));
+    if (!ours && is_generated(machine::instruction(thread))) {
       ours = true;
       if (memory_access)
         note("the program reads or writes at an address that is in no buffer");

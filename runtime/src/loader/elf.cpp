@@ -222,11 +222,18 @@ class Loader {
       if (!inside(at, patch.bytes, target.sh_size)) bad_object("relocation outside its section");
       if (!patch.fits)
         bad_object("relocation of type " + std::to_string(type) + " against '" + symbol.name + "' is out of range");
-      std::memcpy(base_ + unit.offsets[rela.sh_info] + at, &patch.value, patch.bytes);
+      uint8_t *const place = base_ + unit.offsets[rela.sh_info] + at;
+      uint64_t word = 0;
+      std::memcpy(&word, place, patch.bytes);
+      word = (word & ~patch.mask) | (patch.value & patch.mask);
+      std::memcpy(place, &word, patch.bytes);
     });
   }
 
   void protect() {
+    // Where instructions have a cache that does not see stores, what was written becomes visible in it.
+    auto *const code = reinterpret_cast<char *>(base_);
+    __builtin___clear_cache(code, code + group_begin_[kReadOnly]);
     const auto set = [this](uint64_t begin, uint64_t end, int protection) {
       if (end > begin && mprotect(base_ + begin, end - begin, protection) != 0)
         bad_object("this system refuses to make loaded code executable");

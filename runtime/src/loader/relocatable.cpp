@@ -92,6 +92,13 @@ void read_symbols(Relocatable &object) {
 
 }  // namespace
 
+uint16_t machine_of(const uint8_t *bytes, size_t size) {
+  const std::vector<Relocatable> objects = members(bytes, size);
+  const Relocatable &first = objects.front();
+  const bool is_elf = first.size >= sizeof(Elf64_Ehdr) && std::memcmp(first.bytes, ELFMAG, SELFMAG) == 0;
+  return is_elf ? first.read<Elf64_Ehdr>(0).e_machine : machine::kElfMachine;
+}
+
 std::vector<Relocatable> read_objects(const uint8_t *bytes, size_t size) {
   std::vector<Relocatable> objects = members(bytes, size);
   for (Relocatable &object : objects) {

@@ -74,6 +74,9 @@ struct Relocatable {
   }
 };
 
+// The machine (ELF's number of it) of the first object of what read_objects reads; this one's if it is no object.
+uint16_t machine_of(const uint8_t *bytes, size_t size);
+
 // Reads the members of an `ar` archive, or the one object there is. Throws Error on anything malformed.
 std::vector<Relocatable> read_objects(const uint8_t *bytes, size_t size);
 

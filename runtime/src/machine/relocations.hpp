@@ -29,11 +29,12 @@ struct Operands {
 };
 
 // The bytes that a relocation writes, and whether they hold its value. known: whether the type is supported; a type
-// that writes nothing has 0 bytes.
+// that writes nothing has 0 bytes. mask: the bits of these bytes that are written, where others are an instruction's.
 struct Patch {
   uint64_t value = 0;
   unsigned bytes = 4;
   bool fits = true, known = true;
+  uint64_t mask = ~uint64_t{0};
 };
 Patch patch_of(uint32_t type, const Operands &operands);
 

@@ -8,6 +8,8 @@
 
 #if defined(__x86_64__)
 #include "machine/x86_64/vectors.hpp"
+#elif defined(__aarch64__)
+#include "machine/aarch64/vectors.hpp"
 #endif
 
 namespace numc::machine {

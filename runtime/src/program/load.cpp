@@ -16,7 +16,9 @@
 
 #include "error.hpp"
 #include "execution/check.hpp"
+#include "loader/relocatable.hpp"
 #include "machine/processor.hpp"
+#include "machine/relocations.hpp"
 #include "program/capi.hpp"
 #include "program/program.hpp"
 #include "program/signature.hpp"
@@ -71,7 +73,9 @@ Mapping::Mapping(const char *path, bool copies) : Mapping() {
   size_ = size;
   const size_t head = std::min(size, kMaxHead);
   file.read(data_, 0, head);
-  const size_t copied = copies || copies_weights() ? size : std::max(head, weights_begin({data_, head}, size));
+  size_t copied = copies || copies_weights() ? size : std::max(head, weights_begin({data_, head}, size));
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));  // of some systems larger than that of program files
+  copied = std::min(size, (copied + page - 1) / page * page);
   file.read(data_, head, copied);
   mprotect(data_, copied, PROT_READ);
   if (copied < size && mmap(data_ + copied, size - copied, PROT_READ, MAP_PRIVATE | MAP_FIXED, file.number,
@@ -114,13 +118,24 @@ void check_features(const Abi &abi) {
     throw Error("compiled for target '" + abi.target + "', this CPU lacks " + missing + ": recompile with --target");
 }
 
+// Throws Error if the code is for another architecture: the bits of its features have another meaning there.
+void check_machine(const Abi &abi, Span code) {
+  const unsigned found = machine_of(code.data, code.size);
+  if (found == machine::kElfMachine) return;
+  const std::string other = found == EM_AARCH64  ? "aarch64"
+                            : found == EM_X86_64 ? "x86-64"
+                                                 : "ELF machine " + std::to_string(found);
+  throw Error("compiled for target '" + abi.target + "' (" + other + "), this machine is " + machine::kName +
+              ": recompile with --target");
+}
+
 }  // namespace
 }  // namespace numc
 
 using namespace numc;
 
 void numc_program::set_up(Span abi_bytes, Span code) {
-  read(abi_bytes);
+  read(abi_bytes, code);
   object = std::make_unique<Object>(code.data, code.size);
   void *const address = object->symbol(abi.entry);
   if (address == nullptr) throw Error("damaged program file (no function " + abi.entry + " in its code)");
@@ -141,9 +156,10 @@ bool numc_program::has_in_code(const void *address) const {
   return dladdr(address, &here) != 0 && dladdr(linked, &ours) != 0 && here.dli_fbase == ours.dli_fbase;
 }
 
-void numc_program::read(Span abi_bytes) {
+void numc_program::read(Span abi_bytes, Span code) {
   validate_check_switch();
   abi = read_abi(abi_bytes);
+  if (code.size > 0) check_machine(abi, code);
   check_features(abi);
   for (const auto &argument : abi.arguments)
     if (!argument.weight) {

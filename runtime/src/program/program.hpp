@@ -79,7 +79,7 @@ struct numc_program {
   bool has_in_code(const void *address) const;
 
  private:
-  void read(numc::Span abi_bytes);
+  void read(numc::Span abi_bytes, numc::Span code = {});
   void add_weights(numc::Span data);
 
  public:

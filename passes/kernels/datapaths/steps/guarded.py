@@ -190,9 +190,9 @@ def _round_pair(code: Code, isa: InstructionSet, x: Value) -> Value:
         rest = code.binary("subf", x, first)
         y = code.fma(rest, code.f32(-factor), rest)
         return code.binary("addf", first, code.fma(rest, code.f32(factor), y))
-    y = code.fma(x, code.f32(-factor), x)
+    y = _less(code, isa, x, factor)
     rest = code.fma(x, code.f32(-(factor - 1)), code.unary("arith.negf", y))
-    t = code.fma(rest, code.f32(-factor), rest)
+    t = _less(code, isa, rest, factor)
     second = code.fma(rest, code.f32(factor - 1), t)
     return code.binary("addf", x, second)
 
@@ -205,9 +205,8 @@ def _round(code: Code, isa: InstructionSet, x: Value, to: Conversion, scale: flo
     if fmt.is_full_range:
         return split(code, isa, x, precision) if precision <= 11 else _by_power(code, x, _power(code, x), precision)
     least_normal = scale * 2.0**fmt.emin
-    bits = code.cast("bitcast", x, "i32")
-    sign = code.binary("andi", bits, code.int(0x80000000))
     if not fmt.is_gradual:
+        sign = code.binary("andi", code.cast("bitcast", x, "i32"), code.int(0x80000000))
         power = _power(code, x)
         flushed = code.compare("olt", power, code.f32(least_normal))
         rounded = split(code, isa, x, precision) if precision <= 11 else _by_power(code, x, power, precision)
@@ -220,12 +219,10 @@ def _round(code: Code, isa: InstructionSet, x: Value, to: Conversion, scale: flo
     else:
         least = code.f32(least_normal)
         power = _power(code, x)
-        rounded = _by_power(code, x, code.select(code.compare("ogt", power, least), power, least), precision)
+        rounded = _by_power(code, x, isa.larger(code, power, least), precision)
     if saturates(to):
         rounded = isa.clamp(code, rounded, scale * float(fmt.max_finite))
-    # A result of zero keeps the sign of x.
-    signed = code.binary("ori", code.cast("bitcast", rounded, "i32"), sign)
-    return code.cast("bitcast", signed, "f32")
+    return isa.signed(code, rounded, x)  # a result of zero keeps the sign of x
 
 
 def split(code: Code, isa: InstructionSet, x: Value, precision: int) -> Value:
@@ -234,8 +231,15 @@ def split(code: Code, isa: InstructionSet, x: Value, precision: int) -> Value:
     if isa.adders is not None:
         g = code.binary("mulf", x, code.f32(factor + 1))
         return code.binary("addf", g, code.binary("subf", x, g))
-    y = code.fma(x, code.f32(-factor), x)
+    y = _less(code, isa, x, factor)
     return code.fma(x, code.f32(factor), y)
+
+
+def _less(code: Code, isa: InstructionSet, x: Value, factor: float) -> Value:
+    """x - factor * x, rounded once. Signs of zeros differ, but reach no result: one of the other sign is added."""
+    if isa.overwrites_addend:
+        return code.binary("mulf", x, code.f32(1 - factor))
+    return code.fma(x, code.f32(-factor), x)
 
 
 def _power(code: Code, x: Value) -> Value:
@@ -280,7 +284,7 @@ def _exact_pair(code: Code, isa: InstructionSet, a: Value, b: Value, c: Value) -
         e = code.binary("addf", code.fma(s, code.f32(-2.0), u), d)
     else:
         s, e = _sum_with_error(code, a, b, c)
-    y = code.fma(s, code.f32(-factor), s)
+    y = _less(code, isa, s, factor)
     rest = code.fma(s, code.f32(1 - factor), code.unary("arith.negf", y))
     t = code.fma(rest, code.f32(scale * (1 - factor)), e)
     change = code.fma(rest, code.f32(scale * (factor - 1)), t)  # (lo - d) * scale

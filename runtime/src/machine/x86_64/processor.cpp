@@ -1,12 +1,10 @@
-// x86-64: the features of the processor, and what generated code asks of the control register (MXCSR).
+// x86-64: the features of the processor.
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "machine/environment.hpp"
 #include "machine/processor.hpp"
 #include "numc.h"
-#include "numc/generated.h"
 #include "numc/host.h"
 
 namespace {
@@ -67,8 +65,6 @@ bool numc::machine::may_use(int bit) {
 
 extern "C" {
 
-using namespace numc::machine;
-
 uint64_t numc_cpu_features(void) {
   static const uint64_t features = detect();
   return features;
@@ -86,45 +82,5 @@ int32_t numc_request_amx(void) {
     return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
   }();
   return granted;
-}
-
-uint32_t numc_ftz_begin(void) {
-  const uint32_t saved = environment();
-  set_environment(saved | 0x8040);  // FTZ | DAZ
-  return saved;
-}
-
-// Restores the control bits. Exception flags that were raised since numc_ftz_begin stay raised.
-void numc_ftz_end(uint32_t saved) { set_environment((saved & ~kFlags) | (environment() & kFlags)); }
-
-uint32_t numc_toward_zero_begin(void) {
-  const uint32_t saved = environment();
-  set_environment(saved | 0x6000);
-  return saved;
-}
-
-void numc_toward_zero_end(uint32_t saved) { numc_ftz_end(saved); }
-
-uint32_t numc_plain_begin(void) {
-  const uint32_t saved = environment();
-  set_environment(saved & ~0xE040u);  // to nearest, neither FTZ nor DAZ
-  return saved;
-}
-
-void numc_plain_end(uint32_t saved) { numc_ftz_end(saved); }
-
-// Between the two calls the flags tell whether a result overflowed, or was tiny and inexact. No exception traps
-// meanwhile, whatever the process has asked for. Flags that were raised before stay raised.
-uint32_t numc_exceptions_begin(void) {
-  const uint32_t saved = environment();
-  set_environment((saved & ~kFlags) | kDefault);
-  return saved;
-}
-
-int32_t numc_exceptions_end(uint32_t saved) {
-  constexpr uint32_t kOverflow = 0x08, kUnderflow = 0x10;
-  const uint32_t raised = environment() & kFlags;
-  set_environment(saved | raised);
-  return (raised & (kOverflow | kUnderflow)) != 0;
 }
 }

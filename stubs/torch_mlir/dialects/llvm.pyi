@@ -1,0 +1,3 @@
+from torch_mlir import ir
+
+def translate_module_to_llvmir(module: ir.Operation, /) -> str: ...
