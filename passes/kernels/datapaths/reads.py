@@ -79,7 +79,7 @@ def row_values(m: Micro, k: Value, vector: Value | None = None) -> RowValues:
 
 
 def row_vectors(m: Micro, vector: Value) -> list[RowValues]:
-    """The same of all steps of the vector of packed rows that begins at `vector`, from one register of each row."""
+    """All steps of the vector of packed rows that begins at step `vector`, from one register of each row."""
     code, width = m.code, m.setting.tile.width
     loaded = [[code.load(at) for at in parts] for parts in row_places(m, vector, vector)]
 
