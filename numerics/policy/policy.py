@@ -27,7 +27,9 @@ LONGEST = 1 << 20
 """The most characters of a policy."""
 KEYS = ("fma", "ops", "a", "b", "acc", "bias")
 BIASES = ("first", "last")
-"""When the bias of a contraction is added: the accumulator starts from it, or it is added to the rounded result."""
+"""When the bias of a contraction is added: the accumulator starts from it, or it is added to the rounded result.
+
+Where a policy does not say it, it is as the model has it: first in convolutions, last in products of matrices."""
 _COMPARE: Mapping[str, Callable[[int, int], bool]] = MappingProxyType(
     {
         "<": operator.lt,
@@ -180,7 +182,7 @@ class Definition:
 class Decision:
     """The arithmetic of one operation, with the rules that decided its operator and its format.
 
-    A rule is None where no rule says anything, which means fp32. bias: one of BIASES.
+    A rule is None where no rule says anything, which means fp32. bias: one of BIASES, or nothing.
     """
 
     layer: Layer
@@ -188,7 +190,7 @@ class Decision:
     ops: Conversion
     fma_rule: Rule | None
     ops_rule: Rule | None
-    bias: str = BIASES[0]
+    bias: str = ""
 
     @property
     def rule(self) -> Rule | None:
@@ -290,7 +292,7 @@ class Policy:
         for layer in layers:
             fma, ops = parse_fma("fp32"), parse_conversion("fp32")
             fma_rule = ops_rule = None
-            bias = BIASES[0]
+            bias = ""
             for number, rule in enumerate(self.rules):
                 try:
                     if not rule.matches(layer, count):

@@ -24,6 +24,7 @@ from numc.numerics.policy.policy import Decision, Policy
 from numc.numerics.policy.table import rows
 from numc.passes import facts, linalg
 from numc.passes.dialect import FmaOp, RoundOp, draws, rounded
+from numc.passes.explicit.bias_first import start_from_biases
 from numc.passes.explicit.layers_of import decide
 from numc.passes.explicit.width_slots import Slots
 from numc.support.errors import NumcError, quoted
@@ -37,7 +38,8 @@ def explicit_arithmetic(module: ir.Operation, policy: Policy) -> None:
     The decisions stay in the IR: `numc.layer` on operations, and on the module the table `numc.layers`.
     Raises NumcError for a policy that does not fit the model.
     """
-    decisions = decide(module, policy)
+    with module.context, ir.Location.unknown():
+        decisions = start_from_biases(decide(module, policy))
     facts.put(module, "numc.layers", rows(decision for _, decision in decisions))
     for name in ("numc.nodes", "numc.roles"):
         facts.drop(module, name)
