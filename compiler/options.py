@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from numc.compiler.targets import resolve
 from numc.numerics.policy.load import load_policy
 from numc.numerics.policy.policy import Policy, plain
+from numc.numerics.recipes import recipe_of
 from numc.passes.kernels.backend import Target
 from numc.runtime.library import usable_features
 from numc.support.arguments import Fixed, checked, checked_fixed, checked_integer
@@ -72,6 +73,8 @@ class Arithmetic:
     def resolved(self) -> tuple[Policy, Target]:
         """Parse the texts. Raises NumcError for unknown names."""
         host = usable_features() if self.target == "host" else frozenset()
+        if self.policy is None and recipe_of(self.fma) is not None:
+            return _of_recipe(self.fma, self.ops), resolve(self.target, host)
         if self.policy is None:
             return plain(self.fma, self.ops), resolve(self.target, host)
         if (self.fma, self.ops) != ("fp32", "fp32"):
@@ -79,6 +82,12 @@ class Arithmetic:
                 "a policy says what every operation computes in: leave fma and ops out, or give a `default`"
             )
         return load_policy(self.policy), resolve(self.target, host)
+
+
+def _of_recipe(name: str, ops: str) -> Policy:
+    """The policy of a recipe that was given as an operator, with the format of other operations."""
+    policy = replace(load_policy(name), strict=False)
+    return policy if ops == "fp32" else replace(policy, rules=(*plain("fp32", ops).rules, *policy.rules))
 
 
 @dataclass(frozen=True, kw_only=True)

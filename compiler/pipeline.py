@@ -20,6 +20,7 @@ from numc.passes import facts, linalg
 from numc.passes.buffers.free_early import free_early
 from numc.passes.buffers.return_updated import return_updated
 from numc.passes.explicit.explicit_arithmetic import check_arithmetic, explicit_arithmetic
+from numc.passes.explicit.scales.write_out_scales import write_out_scales
 from numc.passes.explicit.stored_codes import stored_codes
 from numc.passes.explicit.tidy_conversions import tidy_conversions
 from numc.passes.imported.affine_reads import affine_reads
@@ -216,6 +217,7 @@ TO_PLAN: Stages = {
     # All arithmetic is explicit: every operator, every rounding, every order of accumulation.
     "numc": {
         "explicit-arithmetic": ours(explicit_arithmetic, "policy"),
+        "write-out-scales": ours(write_out_scales),  # while operands are what they were before their conversion
         "tidy-conversions": ours(tidy_conversions),  # once all is explicit: only then is every use of a weight known
         "check-arithmetic": ours(check_arithmetic),
         "stored-codes": ours(stored_codes),  # after the roundings that it relies on

@@ -305,7 +305,8 @@ def _size(digits: str, name: str) -> int:
 
 _PATHS = "|".join(admits.syntax(name) for name, admits in DATAPATHS.items())
 _CALLS = {
-    "fma": f"fma(a=F, b=F, acc=G, products=k, product=F, datapath={_PATHS}, chunk=c, splits=n, total=fp32)",
+    "fma": f"fma(a=F, b=F, acc=G, products=k, product=F, datapath={_PATHS}, chunk=c, splits=n, total=fp32, unit=..., "
+    "hadamard=h, signs=s)",
     "mac": "mac(F)",
     "macs": "macs(F)",
     "fmac": "fmac(F, chunk=c)",
@@ -408,11 +409,16 @@ def _fma(given: dict[str, Tree[Token] | Token], datapath: Datapath, result: dict
     products = given.get("products")
     count = parts_of(a, datapath.name) * parts_of(b, datapath.name)
     count = count if products is None else whole_number(_text(products), "fma: products")
-    return Fma("", a, b, acc, count, datapath, product)
+    unit = read_fma(_source(given["unit"])) if "unit" in given else None
+    size, signs = (
+        _number("fma", key, _text(given[key]), 0, MAX_CHUNK) if key in given else 0 for key in ("hadamard", "signs")
+    )
+    chosen = {"datapath": datapath, "product": product, "unit": unit, "hadamard": size, "signs": signs}
+    return Fma("", a, b, acc, count, **chosen)  # type: ignore[arg-type]
 
 
 def _arguments(name: str, nodes: list[Tree[Token]]) -> dict[str, Tree[Token] | Token]:
-    of_fma = ("b", "acc", "products", "product") if name == "fma" else ()
+    of_fma = ("b", "acc", "products", "product", "unit", "hadamard", "signs") if name == "fma" else ()
     keys = ("a", *of_fma, "datapath", "chunk", "splits", "total")
     positional = ("a", "b") if name == "fma" else ("a",)
     given: dict[str, Tree[Token] | Token] = {}

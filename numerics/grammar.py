@@ -13,9 +13,10 @@ from numc.numerics.formats import FORMAT_SYNTAX, FORMATS, Conversion
 from numc.numerics.groups import GroupConversion
 from numc.numerics.kinds import GROUP_SYNTAX
 from numc.numerics.operators import ALIASES, DEFINED, INTERNAL, Fma
+from numc.numerics.recipes import RECIPES, SHORT, recipe_of
 from numc.numerics.units import NAMED
 from numc.support.arguments import checked_text
-from numc.support.errors import NumcError
+from numc.support.errors import NumcError, did_you_mean, quoted
 
 MAX_LENGTH = 1000
 """The most characters of a text; the longest operator that means something has about 150."""
@@ -99,6 +100,11 @@ def _of_fma(text: str) -> Fma:
     name = ALIASES.get(text, text)
     if name in NAMED:
         return NAMED[name]
+    if (recipe := recipe_of(text)) is not None:
+        return _of_fma(recipe["forward"])
+    if "@" in text:
+        known = [*SHORT, *RECIPES]
+        raise NumcError(f"recipe {quoted(text)}{did_you_mean(text, known)}: want {', '.join(known)}")
     from numc.numerics.expressions import read_fma
 
     return read_fma(text)

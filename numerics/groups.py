@@ -55,6 +55,16 @@ class GroupFormat(ABC):
         """Whether conversions depend on the largest magnitude of the tensor."""
         return False
 
+    @property
+    def rows(self) -> int | None:
+        """The number of neighbouring rows whose groups share a scale; None: all of the tensor."""
+        return 1
+
+    @property
+    def written_out(self) -> bool:
+        """Whether contractions convert it in operations of their own, because no kernel does."""
+        return False
+
     # Sizes.
 
     @property

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from numc.numerics.binary32 import INFINITY
 from numc.numerics.float_arrays import F32Array, F64Array
 from numc.numerics.groups import Factors, GroupConversion, GroupFormat
+from numc.numerics.kinds.tile_arrays import quantized_tiles, tile_values
 from numc.numerics.numpy_rounding import ToInteger, largest_magnitudes
 from numc.support.errors import NumcError, shortened
 
@@ -94,6 +95,9 @@ def round_groups(
     rows = where.rows_of(x)
     result = np.empty_like(rows)
     tensor = shared(rows, to.format)
+    if to.format.rows != 1 and x.size and not to.format.sums_integers:
+        of_rows = None if noise is None else where.rows_of(noise.view(np.float32)).view(np.uint32)
+        return where.tensor_of(tile_values(quantized_tiles(rows, to, tensor, of_rows), to, tensor))
     drawn = where.rows_of(np.zeros(x.shape, np.float32) if noise is None else noise.view(np.float32))
     for values, out, some in zip(where.split(rows), where.split(result), where.split(drawn), strict=True):
         _convert(values, out, to, tensor, None if noise is None else some.view(np.uint32))

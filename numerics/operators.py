@@ -10,12 +10,17 @@ from types import MappingProxyType
 
 from numc.numerics.datapaths import DATAPATHS, MAX_CHUNK, Blocks, Datapath, Order, Own
 from numc.numerics.formats import FORMATS, Conversion, Format, Open, Record
+from numc.numerics.formats.format import listed
+from numc.numerics.formats.rounding import round_real
 from numc.numerics.groups import Factors, GroupConversion, GroupFormat
 from numc.numerics.kinds import KINDS
+from numc.numerics.kinds.scaled_groups import ROW
 from numc.support import notebook
 from numc.support.errors import NumcError
 
 MAX_GROUP = 4096
+HADAMARD = (4, 16, 64)  # sizes of matrices whose entries are powers of two
+BF16_PRECISION = 8
 _EXACT_BITS = 53  # what a group's dot product may take: the significand of binary64
 
 PLAIN = Datapath("fp32")
@@ -37,6 +42,9 @@ class Fma:
     Where A and B are both formats of groups, the reduction is a sum of dot products of groups. Where one of them is,
     that operand is converted along the reduction, and its values are multiplied as other binary32 numbers are. Outside
     of a reduction, operands with groups are taken as they are.
+    unit: the operator of single values that sums the elements of a group, whose sum the scales multiply; None is a
+    chain of binary32 FMAs. hadamard: operands are multiplied by a random Hadamard matrix of that size first, with the
+    signs of the number `signs`; 0 is none.
     Two operators are equal when they compute the same, whatever they are called. name: "" for one that has none.
     Raises NumcError for a number of products, a datapath, a chunk or a combination that does not exist.
     """
@@ -48,6 +56,9 @@ class Fma:
     products: int
     datapath: Datapath = PLAIN
     product: Conversion | None = None
+    unit: Fma | None = None
+    hadamard: int = 0
+    signs: int = 0
 
     def __post_init__(self) -> None:
         what = f"operator '{self.name}'" if self.name else f"fma(a={self.a},b={self.b},acc={self.acc})"
@@ -56,9 +67,12 @@ class Fma:
             raise NumcError(f"{what}: datapath '{path.name}', want {', '.join(DATAPATHS)}")
         if self.acc.open is not None:
             raise NumcError(f"{what}: acc={self.acc}, an accumulator has fixed widths: want acc=fp32 or acc=eXmY")
+        self._check_rotation(what)
         if isinstance(self.a, GroupConversion) and isinstance(self.b, GroupConversion):
             self._check_groups(what, self.a, self.b)
             return
+        if self.unit is not None:
+            raise NumcError(f"{what}: unit={self.unit} sums the elements of groups, and a and b are not both of groups")
         self._check_one_group(what)
         if admits.groups:
             wanted = "integers, want a=intN" if path.name == "int" else "block floating point, want a=bfp(g,e,m)"
@@ -119,7 +133,7 @@ class Fma:
             rounds = self.acc if other == "acc" else self.product
             if to is None:
                 continue
-            if to.format.group is not None and to.format.group > MAX_GROUP:
+            if _is_long(to.format):
                 raise NumcError(f"{what}: groups of {to.format.group} values, an operator takes up to {MAX_GROUP}")
             if to.noise is not None and rounds is not None and rounds.noise is not None:
                 both = f"{name}={to} and {other}={rounds}"
@@ -127,8 +141,38 @@ class Fma:
                     f"{what}: {both} would draw the same bits: use a stochastic rounding for {name} or {other} alone"
                 )
 
+    def _check_rotation(self, what: str) -> None:
+        if self.hadamard not in (0, *HADAMARD):
+            raise NumcError(f"{what}: hadamard={self.hadamard}, want {', '.join(map(str, HADAMARD[:-1]))} or 64")
+        if self.signs and not self.hadamard:
+            raise NumcError(f"{what}: signs={self.signs} without hadamard: want hadamard=16, signs={self.signs}")
+        if self.hadamard and self.open_operands:
+            raise NumcError(f"{what}: hadamard={self.hadamard} takes operands of fixed widths, want a=eXmY")
+        if self.hadamard and any(to.noise is not None for to in self.singles):
+            raise NumcError(
+                f"{what}: hadamard={self.hadamard} is before a stochastic rounding of groups only: "
+                "want a=mx(element,g):sr8, or a=bf16"
+            )
+
+    def _check_unit(self, what: str, a: GroupConversion, b: GroupConversion) -> None:
+        """The operator that sums elements takes all of them as they are, and draws nothing."""
+        unit = self.unit
+        if unit is None:
+            return
+        if not (a.format.sums_elements and b.format.sums_elements) or self.datapath.name != "fp32":
+            raise NumcError(
+                f"{what}: unit={unit} sums elements without their scales, want a=mx(element,g,scale=F), no datapath"
+            )
+        if unit.written_out or unit.grouped != (None, None) or unit.open_operands or unit.stochastic:
+            raise NumcError(f"{what}: unit={unit}, want an operator of single values that draws nothing")
+        for name, to, takes in (("a", a, unit.singles[0]), ("b", b, unit.singles[1])):
+            if not _holds(takes, to.format):
+                raise NumcError(f"{what}: unit={unit} takes {takes}, which has not all elements of {name}={to}")
+
     def _check_groups(self, what: str, a: GroupConversion, b: GroupConversion) -> None:
-        if type(a.format) is not type(b.format):
+        both_sum = a.format.sums_elements and b.format.sums_elements
+        in_words = self.written_out and isinstance(self.datapath.within, Blocks)
+        if type(a.format) is not type(b.format) and not both_sum and not in_words:
             *names, last = (kind.name for kind in KINDS)
             kinds = f"{', '.join(names)} and {last} do not mix, nor do scales e8m0fnu and others"
             raise NumcError(f"{what}: {kinds}: give a and b formats of one kind")
@@ -137,6 +181,7 @@ class Fma:
                 f"{what}: groups of {a.format.group} and {b.format.group} values, give a and b groups of one size"
             )
         path = self.datapath
+        self._check_unit(what, a, b)
         if path.name not in a.format.datapaths:
             allowed = ("only " if len(a.format.datapaths) == 1 else "") + " or ".join(a.format.datapaths)
             raise NumcError(f"{what}: datapath '{path.name}', '{a.format.name}' takes {allowed}")
@@ -155,7 +200,7 @@ class Fma:
         for runs, size in (("chunk", path.chunk), ("splits", path.splits)):
             if size is not None:
                 raise NumcError(f"{what}: {runs}={size}, formats with groups are summed by groups: leave {runs} out")
-        if a.format.group is not None and a.format.group > MAX_GROUP:
+        if _is_long(a.format):
             raise NumcError(f"{what}: groups of {a.format.group} values, an operator takes up to {MAX_GROUP}")
         if isinstance(path.within, Blocks):
             return
@@ -174,6 +219,9 @@ class Fma:
             if not isinstance(to.format.single, Record) or to.format.scales is None:
                 wanted = "floating-point elements, such as mxfp8 or nvfp4"
                 raise NumcError(f"{what}: {name}={to}, {named} takes groups of {wanted}")
+            if self.written_out and (to.format.group in (None, ROW) or to.format.scales.precision > BF16_PRECISION):
+                wanted = "groups of a number of values with scales of 8 significant bits at most, such as e4m3fn"
+                raise NumcError(f"{what}: {name}={to}, {named} takes {wanted}")
         if self.acc.format.parts > 1:
             raise NumcError(f"{what}: acc={self.acc}, {named} takes formats of one part")
         if self.shares_tensor and (self.acc.format != FP32.format or self.acc.noise is not None):
@@ -203,6 +251,27 @@ class Fma:
         run = path["run"] or 1
         total = path["l"] * size * 2 ** path["bits"] + 2 ** (path["bits"] + 1)
         return bits + (run - 1).bit_length(), math.ceil(total).bit_length()
+
+    @property
+    def written_out(self) -> bool:
+        """Whether contractions are written out in simpler operations: by scales of tiles, a unit, or a rotation."""
+        return bool(self.hadamard) or self.unit is not None or any(to and to.format.written_out for to in self.grouped)
+
+    @property
+    def unrotated(self) -> Fma:
+        """The operator without the Hadamard matrices."""
+        return replace(self, name="", hadamard=0, signs=0)
+
+    @property
+    def without_groups(self) -> Fma:
+        """The operator that takes the values of operands with groups as they are."""
+        a, b = (FP32 if isinstance(to, GroupConversion) else to for to in (self.a, self.b))
+        return replace(self, name="", a=a, b=b)
+
+    @property
+    def summed_by(self) -> Fma:
+        """The operator that sums the elements of a group."""
+        return FMAS["fp32"] if self.unit is None else self.unit
 
     @property
     def groups(self) -> tuple[GroupConversion, GroupConversion] | None:
@@ -274,14 +343,14 @@ class Fma:
         step, (a, b) = self.datapath.step, self.singles
         if self.groups:
             return FMAS["fp32"]
-        return (
-            self if (step, a, b) == (self.datapath, self.a, self.b) else replace(self, name="", a=a, b=b, datapath=step)
-        )
+        plain = self.unrotated if self.hadamard else self
+        same = (step, a, b) == (self.datapath, self.a, self.b)
+        return plain if same else replace(plain, name="", a=a, b=b, datapath=step)
 
     @property
     def order(self) -> Order:
         """The order in which a reduction takes its steps; passes ask before they leave out or regroup any."""
-        return self.datapath.order if self.grouped == (None, None) else Own()
+        return self.datapath.order if self.grouped == (None, None) and not self.written_out else Own()
 
     @property
     def total(self) -> Conversion:
@@ -322,7 +391,8 @@ class Fma:
     @property
     def swapped(self) -> Fma:
         """Return the operator with the formats of A and B exchanged."""
-        return self if self.a == self.b else replace(self, name="", a=self.b, b=self.a)
+        unit = None if self.unit is None else self.unit.swapped
+        return self if self.a == self.b else replace(self, name="", a=self.b, b=self.a, unit=unit)
 
     def with_operands(self, a: Conversion | GroupConversion, b: Conversion | GroupConversion, acc: Conversion) -> Fma:
         """Return the operator with other formats of A, B or the accumulator.
@@ -373,12 +443,30 @@ class Fma:
         path += "" if how.chunk is None else f",chunk={how.chunk}"
         path += "" if how.splits is None else f",splits={how.splits}"
         path += ",total=fp32" if how.keeps_total else ""
-        if self.product is not None and self.a == self.b == self.product and self.acc in (self.product, FP32):
+        path += "" if self.unit is None else f",unit={self.unit}"
+        path += f",hadamard={self.hadamard}" if self.hadamard else ""
+        path += f",signs={self.signs}" if self.signs else ""
+        is_mac = self.a == self.b == self.product and self.acc in (self.product, FP32) and not self.hadamard
+        if is_mac:
             return f"{'mac' if self.acc == self.product else 'macs'}({self.product}{path})"
         path = path if self.product is None else f",product={self.product}{path}"
         b = "" if self.b == self.a else f",b={self.b}"
         full = self.products == self.parts[0] * self.parts[1]
         return f"fma(a={self.a}{b},acc={self.acc}{'' if full else f',products={self.products}'}{path})"
+
+
+def _is_long(fmt: GroupFormat) -> bool:
+    """Whether the groups of a format are longer than those that kernels convert."""
+    return fmt.group is not None and fmt.group > MAX_GROUP and not fmt.written_out
+
+
+def _holds(to: Conversion, fmt: GroupFormat) -> bool:
+    """Whether a conversion leaves all elements of a format as they are."""
+    if fmt.single is None:  # differences of integers
+        elements = [Fraction(n) for n in range(fmt.most_units + 1)]
+    else:
+        elements = [Fraction(value) for value, _ in listed(fmt.single) if math.isfinite(value)]
+    return all(Fraction(round_real(abs(x), to)) == abs(x) for x in elements)
 
 
 def _most(fmt: Format) -> Fraction:

@@ -114,7 +114,10 @@ def matmul(
     # Few rows have a micro-kernel of their own.
     rows = shape[0] if 0 < shape[0] < 8 else None
     operator = _text_of(fma) if isinstance(fma, str) else str(parse_fma(fma))
-    program = _matmul(operator, rows, c is not None, target, fast, counting())
+    if parse_fma(operator).written_out:  # for sizes that are known
+        program = _sized_matmul(operator, (*of_x, of_y[1]), c is not None, target=target, fast=fast)
+    else:
+        program = _matmul(operator, rows, c is not None, target, fast, counting())
     result = program.run((x, y, *start), threads=threads, seed=seed, widths=widths)[0]
     return result if type(result) is np.ndarray else np.asarray(result)
 
@@ -210,6 +213,27 @@ func.func @main(%a: {left}, %b: {kind}{f", %c: {left}" if start else ""}) -> {le
         target=target,
         fast=fast,
         statistics=statistics,
+    )
+
+
+@cache
+def _sized_matmul(fma: str, sizes: tuple[int, int, int], start: bool, *, target: str, fast: bool) -> Program:
+    """The program of one product of matrices (m, k) and (k, n), for operators that are written out."""
+    m, k, n = sizes
+    left, right, to = f"tensor<{m}x{k}xf32>", f"tensor<{k}x{n}xf32>", f"tensor<{m}x{n}xf32>"
+    zeros = f"""
+  %e = tensor.empty() : {to}
+  %zero = arith.constant 0.0 : f32
+  %c = linalg.fill ins(%zero : f32) outs(%e : {to}) -> {to}"""
+    return compiled_text(
+        f"""
+func.func @main(%a: {left}, %b: {right}{f", %c: {to}" if start else ""}) -> {to} {{{"" if start else zeros}
+  %r = linalg.matmul ins(%a, %b : {left}, {right}) outs(%c : {to}) -> {to}
+  return %r : {to}
+}}""",
+        fma=fma,
+        target=target,
+        fast=fast,
     )
 
 

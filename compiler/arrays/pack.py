@@ -15,11 +15,13 @@ import numpy.typing as npt
 
 from numc.compiler.arrays.arrays import F32Array, f32_array
 from numc.compiler.arrays.arrays import round as round_array
+from numc.compiler.arrays.packed_tiles import from_tile_bits, packed_tile_bits, tile_bits, to_tiles
 from numc.compiler.arrays.words import checked_align, from_words, to_words, word_bytes
 from numc.numerics.codes import Bits, Codes, bits_of_codes, codes_of_bits, join
 from numc.numerics.formats import FORMATS, Format
 from numc.numerics.grammar import parse_any_conversion
 from numc.numerics.groups import GroupConversion, GroupFormat
+from numc.numerics.kinds.tile_arrays import quantized_tiles
 from numc.numerics.numpy_groups import blocks, layout, quantize, shared, to_values
 from numc.support.arguments import checked, checked_integer
 from numc.support.environment import in_default_environment
@@ -83,7 +85,9 @@ def pack(x: npt.ArrayLike, to: str, *, axis: int | None = None, align: int | Non
     rows = where.rows_of(array)
     tensor = shared(rows, conversion.format)
     data = b""
-    if array.size:
+    if array.size and to_tiles(conversion.format):
+        data = _to_bytes(tile_bits(quantized_tiles(rows, conversion, tensor), conversion.format, tensor))
+    elif array.size:
         parts = [_part_bits(values, conversion, tensor) for values in where.split(rows)]
         data = _to_bytes(np.concatenate(parts, axis=1))
     return Packed(data, array.shape, conversion.format.name, where.axis, tensor)
@@ -106,6 +110,9 @@ def unpack(packed: Packed) -> F32Array:
         words = fmt.decode_array(_byte_codes(packed, math.prod(packed.shape) * fmt.parts, fmt.bits // fmt.parts))
         return (join(words.reshape(-1, fmt.parts)) if fmt.parts > 1 else words).reshape(packed.shape)
     where = layout(packed.shape, fmt, packed.axis)
+    if to_tiles(fmt):
+        bits = _from_bytes(packed, packed_tile_bits(where.rows, where.length, fmt))
+        return where.tensor_of(from_tile_bits(bits, where.rows, where.length, fmt, packed.shared))
     widths = [fmt.group_bits(size) for _, size in where.parts]
     total = where.rows * sum(count * width for (count, _), width in zip(where.parts, widths, strict=True))
     bits = _from_bytes(packed, total).reshape(where.rows, total // max(where.rows, 1))

@@ -17,7 +17,7 @@ from pathlib import Path
 import report
 from results import Results
 from study import RefusedError, carry_out, positive, require, status
-from tasks import FULL, QUICK, Digits, Language, Task
+from tasks import FULL, QUICK, SCALED, SCALED_QUICK, Digits, Language, Task
 from training import Outcome, Trainer, arithmetic
 
 DEPTHS = (1, 2, 4)
@@ -25,13 +25,25 @@ DEPTHS = (1, 2, 4)
 DEEP = ("fp32", "bf16_1_1", "bf16_1_2", "bf16_2_2{3}")
 FEW = ("fp32", "bf16_1_1", "bf16_1_1 with update=fp32")
 """Those of --quick."""
+RECIPES = (
+    "fp32",
+    "nvfp4@blackwell",
+    "mxfp8@blackwell",
+    "deepseek_fp8@hopper",
+    "te_fp8@hopper",
+    "gpt_oss_mxfp4@hopper",
+    "deepseek_fp8@blackwell",
+    "te_fp8@blackwell",
+)
+"""Those of --recipes."""
 ARITHMETICS = ("fp32", "mp", "bf16_1_1", "bf16_1_1 with update=fp32", "bf16_1_2", "bf16_2_2{3}", "bf16_3_3{6}")
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--network", choices=("resnet", "lstm"), action="append", help="instead of both")
+    networks = ("resnet", "lstm", "transformer")
+    parser.add_argument("--network", choices=networks, action="append", help="instead of all; a transformer: --recipes")
     parser.add_argument(
         "--arithmetic",
         action="append",
@@ -40,6 +52,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "'bf16_1_1 with update=fp32 wgrad=mp' gives roles their own",
     )
     parser.add_argument("--depths", action="store_true", help="narrow ResNets of 1, 2 and 4 blocks in a stage instead")
+    parser.add_argument("--recipes", action="store_true", help="a ResNet and a transformer by recipes of fp8 and fp4")
     parser.add_argument("--seeds", type=positive, default=5, metavar="N", help="0 to N - 1; default: 5")
     parser.add_argument("--steps", type=positive, metavar="N", help="of every run, instead of the task's own number")
     parser.add_argument("--quick", action="store_true", help="three arithmetics, tiny networks, 8 steps: other numbers")
@@ -50,6 +63,8 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def _chosen(args: argparse.Namespace) -> Iterator[Task]:
     tasks = QUICK if args.quick else FULL
+    if args.recipes:
+        tasks = SCALED_QUICK if args.quick else SCALED
     if args.depths:
         one = QUICK[0] if args.quick else Digits(8, batch=64, steps=200)
         tasks = tuple(replace(one, depths=(blocks,) * len(one.depths)) for blocks in DEPTHS)
@@ -61,10 +76,13 @@ def _chosen(args: argparse.Namespace) -> Iterator[Task]:
 def report_runs(args: argparse.Namespace) -> None:
     """Carry out the missing runs, and print and draw what all of them gave."""
     tasks, seeds = list(_chosen(args)), range(args.seeds)
-    default = FEW if args.quick else DEEP if args.depths else ARITHMETICS
+    default = FEW if args.quick else DEEP if args.depths else RECIPES if args.recipes else ARITHMETICS
     names = list(dict.fromkeys((report.BASE, *(args.arithmetic or default))))
     if not tasks:
-        raise RefusedError("--depths trains ResNets only: leave out --network lstm")
+        if args.depths:
+            raise RefusedError("--depths trains ResNets only: leave out --network lstm")
+        wanted = "--network lstm is not with --recipes" if args.recipes else "--network transformer needs --recipes"
+        raise RefusedError(f"{wanted}: want another network")
     require(args.plot, any(task.name == "resnet" for task in tasks), ", or --network lstm")
     trainer = functools.cache(Trainer)
 

@@ -156,6 +156,24 @@ class Language:
         return table, pairs / pairs.sum()
 
 
+@dataclass(frozen=True)
+class Attention(Language):
+    """A decoder of two layers with attention, which predicts the language that the LSTM predicts."""
+
+    steps: int = 600
+    rate: float = 0.05
+    heads: int = 2
+    name: ClassVar[str] = "transformer"
+    title: ClassVar[str] = "transformer"
+
+    def model(self) -> nn.Module:
+        """Return a network with random weights."""
+        return zoo.Decoder(self.letters, self.features, self.heads)
+
+
 Task = Digits | Language
 QUICK: tuple[Task, ...] = (Digits(4, (1,), batch=32, steps=8, rate=0.05), Language(8, 2, 8, 16, steps=8))
 FULL: tuple[Task, ...] = (Digits(), Language())
+SCALED: tuple[Task, ...] = (Digits(steps=100, rate=0.01), Attention(steps=200, rate=0.1))
+SCALED_QUICK: tuple[Task, ...] = (QUICK[0], Attention(8, 2, 8, 16, steps=4))
+"""Those of the recipes in eight and four bits."""

@@ -22,8 +22,9 @@ from numc.numerics.kinds.exact_groups import (
     times_power,
     units,
 )
-from numc.numerics.kinds.scaled_groups import E8M0, ELEMENTS, NVFP4, SCALES, ScaledGroups
+from numc.numerics.kinds.scaled_groups import E8M0, ELEMENTS, NVFP4, ROW, SCALES, ScaledGroups
 from numc.numerics.kinds.scaled_groups import RULES as ALL_RULES
+from numc.numerics.kinds.zero_points import ZeroPoints
 from numc.support.arguments import whole_number
 from numc.support.errors import NumcError, quoted
 
@@ -38,7 +39,7 @@ _NAN = (1 << SCALE_BITS) - 1
 OCP_GROUP = 32
 RULES = ("floor", "ceil", "nearest")
 MOST_BITS, MOST_EXPONENT_BITS = 8, 5  # of an element
-_INTEGER = re.compile("int([2-8])")
+_INTEGER = re.compile("(u?)int([2-8])")
 
 
 @dataclass(frozen=True)
@@ -261,6 +262,7 @@ OCP: Mapping[str, Mx] = {
     "mxfp4_e2m1": Mx(2, 1, Fraction(6)),
     "mxint8": Mx(0, 6, Fraction(127, 64)),
 }
+_SIZES = {"row": ROW, "tensor": None}
 _SYNTAX = "mx(element,g,rule=floor,scale=e8m0fnu)"
 
 
@@ -276,28 +278,39 @@ def _read(name: str, sizes: Sequence[str] | None) -> Mx | ScaledGroups | None:
             places.append(size)
     if len(places) == 3:  # mx(element,g,ceil)
         options.setdefault("rule", places.pop())
-    if len(places) != 2 or not places[1].isdecimal() or not set(options) <= {"scale", "rule", "tensor"}:
+    known = {"scale", "rule", "tensor", "rows"}
+    if len(places) != 2 or not (places[1].isdecimal() or places[1] in _SIZES) or not set(options) <= known:
         raise NumcError(
-            f"format 'mx(...)': want {_SYNTAX}: a format such as e2m1fn, the size of a group, a rule "
-            f"({', '.join(ALL_RULES)}), the format of scales, and tensor=fp32 for a scale of the tensor, too"
+            f"format 'mx(...)': want {_SYNTAX}: a format such as e2m1fn, the size of a group, row or tensor, a rule "
+            f"({', '.join(ALL_RULES)}), the format of scales, rows=n for a scale of n rows, and tensor=fp32 for a "
+            "scale of the tensor, too"
         )
-    element, group = _single(places[0], "element", ELEMENTS), whole_number(places[1], "format 'mx(...)'")
+    element = _single(places[0], "element", ELEMENTS)
+    group = _SIZES[places[1]] if places[1] in _SIZES else whole_number(places[1], "format 'mx(...)'")
+    if "rows" in options and group is None:
+        raise NumcError(f"format 'mx(...)': rows={quoted(options['rows'])}, the group is the tensor: leave rows out")
+    rows = None if group is None else whole_number(options.get("rows", "1"), "format 'mx(...)': rows")
     scale = _single(options.get("scale", "e8m0fnu"), "scale", SCALES)
     if (tensor := options.get("tensor", "fp32")) != "fp32":
         raise NumcError(
             f"format 'mx(...)': tensor={quoted(tensor)}, the scale of a tensor is in fp32: want tensor=fp32"
         )
     rule = options.get("rule", "floor" if scale == E8M0 else "amax")
-    if scale == E8M0 and rule != "amax" and isinstance(element, Record) and _is_element(element):
+    if not element.signed:
+        return ZeroPoints(element, group, scale, rule, tensor="tensor" in options, rows=rows)
+    is_plain = group not in _SIZES.values() and rows == 1 and rule in RULES
+    if scale == E8M0 and is_plain and isinstance(element, Record) and _is_element(element):
+        assert group is not None
         sizes_of = element.exponent_bits, element.significand_bits, element.max_finite
         return Mx(*sizes_of, group=group, rule=rule, element=element.name)
-    return ScaledGroups(element, group, scale, rule, "tensor" in options)
+    return ScaledGroups(element, group, scale, rule, tensor="tensor" in options, rows=rows)
 
 
 def _single(text: str, what: str, allowed: str) -> Format:
     """The format of single values that an element or a scale is in."""
     if match := _INTEGER.fullmatch(text):
-        return Fixed(whole_number(match[1], f"format {quoted(text)}") - 1, 0)
+        bits = whole_number(match[2], f"format {quoted(text)}")
+        return Fixed(bits, 0, signed=False) if match[1] else Fixed(bits - 1, 0)
     name, _, sizes = text.removesuffix(")").partition("(")
     arguments = sizes.split(",") if sizes else None
     fmt = next((fmt for kind in KINDS if (fmt := kind.formats.get(text) or kind.read(name, arguments))), None)

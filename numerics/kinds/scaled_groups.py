@@ -27,7 +27,11 @@ if TYPE_CHECKING:
     from numc.numerics.float_arrays import F32Array, F64Array
     from numc.numerics.numpy_rounding import ToInteger
 
-RULES = ("floor", "ceil", "nearest", "amax")
+RULES = ("floor", "ceil", "nearest", "amax", "inverse")
+GIVEN = "given"
+"""The rule of words that hold a scale and an element each: what numc has converted, not what users write."""
+ROW = (1 << 31) - 1
+"""The group of a whole row: it is cut where the row ends."""
 E8M0 = FORMATS["e8m0fnu"]
 MOST_BITS = 8  # of an element, whose values are listed
 _FP32, _SATURATING = Conversion(FORMATS["fp32"]), Conversion(FORMATS["fp32"], overflow="sat")
@@ -41,7 +45,8 @@ class ScaledGroups(GroupFormat):
 
     element: their format; an integer is fixed point without a fraction. scale: that of the scales. rule: "amax" takes
     the largest magnitude to the largest element, the others are powers of two, as those of `Mx`. tensor: there is a
-    scale in binary32 for the whole tensor, by which scales of groups fill the range of their format.
+    scale in binary32 for the whole tensor, by which scales of groups fill the range of their format. rows: so many
+    neighbouring rows have one scale for their groups at the same steps. group, rows: None is all of the tensor.
     Raises NumcError for formats that are no elements or scales, and for combinations that mean nothing.
     """
 
@@ -51,23 +56,34 @@ class ScaledGroups(GroupFormat):
     sums_elements: ClassVar[bool] = True
 
     element: Format
-    group: int
+    group: int | None
     scale: Format
     rule: str
     tensor: bool = False
+    rows: int | None = 1
 
     def __post_init__(self) -> None:
         what = f"format '{self.name}'"
-        if self.group < 1:
+        if self.group is not None and self.group < 1:
             raise NumcError(f"{what}: groups of {self.group} values, want 1 or more")
-        if self.rule not in RULES:
+        if self.rows is not None and self.rows < 1:
+            raise NumcError(f"{what}: rows={self.rows}, want 1 or more")
+        if self.rule not in (*RULES, GIVEN):
             raise NumcError(f"{what}: rule {quoted(self.rule)}, want {', '.join(RULES[:-1])} or {RULES[-1]}")
-        if not is_element(self.element):
+        if not self.takes(self.element):
             raise NumcError(f"{what}: element '{self.element.name}', want {ELEMENTS}")
         if not is_scale(self.scale):
             raise NumcError(f"{what}: scale={self.scale.name}, want {SCALES}")
+        if self.rule == "inverse" and self.scale != _FP32.format:
+            raise NumcError(f"{what}: rule=inverse multiplies by a number in fp32: want scale=fp32")
         if self.tensor and (self.rule != "amax" or self.largest * self.scale.max_finite >= 1 << 128):
             raise NumcError(f"{what}: tensor=fp32 is for rule=amax, and for scales of less range than binary32's")
+        if self.tensor and self.group is None:
+            raise NumcError(f"{what}: the group is the tensor, which has one scale: leave tensor=fp32 out")
+
+    def takes(self, element: Format) -> bool:
+        """Whether a format can be that of its elements."""
+        return is_element(element)
 
     @property
     def name(self) -> str:
@@ -76,7 +92,14 @@ class ScaledGroups(GroupFormat):
             return named
         plain = "floor" if self.scale == E8M0 else "amax"
         rest = ("" if self.rule == plain else f",rule={self.rule}") + (",tensor=fp32" if self.tensor else "")
-        return f"mx({element_name(self.element)},{self.group},scale={self.scale.name}{rest})"
+        rest += "" if self.rows in (1, None) else f",rows={self.rows}"
+        group = {None: "tensor", ROW: "row"}.get(self.group, str(self.group))
+        return f"mx({element_name(self.element)},{group},scale={self.scale.name}{rest})"
+
+    @property
+    def written_out(self) -> bool:
+        """Kernels take groups of one row, of a size that is a number, by the rules that give a scale to divide by."""
+        return self.rows != 1 or self.group in (None, ROW) or self.rule == "inverse"
 
     @property
     def shares_tensor(self) -> bool:
@@ -144,11 +167,24 @@ class ScaledGroups(GroupFormat):
 
     def scaled(self, group: Sequence[Noisy], to: GroupConversion, shared: Value) -> tuple[list[Value], Value]:
         """Elements, and the scale of the group without that of the tensor."""
+        if self.rule == GIVEN:
+            return _unjoined([value for value, _ in group])
         if not is_finite([value for value, _ in group]):
             return [0] * len(group), math.nan
-        scale = self._scale_of(max(magnitude(value) for value, _ in group), shared)
-        factor, rounded = self._factor(scale, shared), rounder(saturating(self.element, to.rounding), POINT)
+        rounded = rounder(saturating(self.element, to.rounding), POINT)
+        largest = max(magnitude(value) for value, _ in group)
+        if self.rule == "inverse":
+            by = self._multiplier(largest)
+            products = [_signed(_real(magnitude(value)) * _real(by), is_negative(value)) for value, _ in group]
+            elements = [rounded(product, noise) for product, (_, noise) in zip(products, group, strict=True)]
+            return elements, _quanta(round_real(1 / _real(by), _FP32))
+        scale = self._scale_of(largest, shared)
+        factor = self._factor(scale, shared)
         return [rounded(_divided(value, factor), noise) for value, noise in group], scale
+
+    def _multiplier(self, largest: int) -> int:
+        """The factor of values under the rule "inverse", in quanta: 1 where all are zeros."""
+        return _quanta(round_real(self.largest / _real(largest), _SATURATING)) if largest else ONE
 
     def tensor_scale(self, shared: Value) -> Value:
         """That of the tensor."""
@@ -198,8 +234,16 @@ class ScaledGroups(GroupFormat):
 
         from numc.numerics import numpy_rounding as arrays
 
+        if self.rule == GIVEN:
+            return unjoined(values)
         largest = arrays.largest_magnitudes(values)
         is_nan = ~np.isfinite(largest)
+        if self.rule == "inverse":
+            most = np.where(is_nan | (largest == 0), float(self.largest), largest).astype(np.float32)
+            by = np.minimum(np.float32(self.largest) / most, np.float32(_LARGEST))[:, None]
+            products: F32Array = (np.where(is_nan[:, None], np.float32(0), values) * by).astype(np.float32)
+            inverse = (np.float32(1) / by).astype(np.float64)
+            return to_integer.to_format(products, self.element), np.where(is_nan[:, None], np.nan, inverse)
         scales = self._scales(np.where(is_nan, 0, largest).astype(np.float32), shared)[:, None]
         factors = self.factors(scales, shared)
         finite = np.where(is_nan[:, None], np.float32(0), values)
@@ -289,7 +333,39 @@ def saturating(fmt: Format, rounding: str) -> Conversion:
 
 def element_name(element: Format) -> str:
     """Return the text of an element: fixed point without a fraction is an integer."""
-    return f"int{element.bits}" if isinstance(element, Fixed) and element.unit_exponent == 0 else element.name
+    if not isinstance(element, Fixed) or element.unit_exponent:
+        return element.name
+    return f"{'' if element.signed else 'u'}int{element.bits}"
+
+
+def joined(elements: F32Array, scales: F64Array) -> F32Array:
+    """Return words that hold a scale in their upper half and an element in their lower one, both as bfloat16."""
+    import numpy as np
+
+    upper = np.broadcast_to(scales.astype(np.float32), elements.shape).view(np.uint32) & np.uint32(0xFFFF0000)
+    words: F32Array = (upper | np.ascontiguousarray(elements).view(np.uint32) >> np.uint32(16)).view(np.float32)
+    return words
+
+
+def unjoined(words: F32Array) -> tuple[F64Array, F64Array]:
+    """Return the elements of groups (n, size) and their scales (n, 1) that words hold."""
+    import numpy as np
+
+    bits = np.ascontiguousarray(words).view(np.uint32)
+    scales = (bits[:, :1] & np.uint32(0xFFFF0000)).view(np.float32).astype(np.float64)
+    elements = (bits << np.uint32(16)).view(np.float32).astype(np.float64)
+    return np.where(np.isnan(scales), 0.0, elements), scales
+
+
+def _unjoined(words: Sequence[Value]) -> tuple[list[Value], Value]:
+    """`unjoined` in exact numbers."""
+    import numpy as np
+
+    from numc.numerics.exact.value import from_bits, to_array
+
+    elements, scales = unjoined(to_array(words, (1, len(words))))
+    *exact, scale = map(from_bits, np.append(elements, scales).astype(np.float32).view(np.uint32).tolist())
+    return exact, scale
 
 
 def _divided(value: Value, factor: int) -> Value:
@@ -313,7 +389,7 @@ def _quanta(x: float) -> int:
     return int(Fraction(x) * (1 << POINT))
 
 
-ELEMENTS = f"intN or a signed format of up to {MOST_BITS} bits that is no posit, such as e2m1fn or nf4"
+ELEMENTS = f"intN, uintN or a signed format of up to {MOST_BITS} bits that is no posit, such as e2m1fn or nf4"
 SCALES = "e8m0fnu, or eXmY or eXmYfn with a NaN, such as e4m3fn, fp16 or fp32"
 
 _NAMES: dict[ScaledGroups, str] = {}

@@ -68,6 +68,48 @@ class Span:
 
 
 @dataclass(frozen=True)
+class Last:
+    """The contractions of the last `number` modules or nodes that have any, forward and backward.
+
+    A graph of a backward pass alone begins with the gradients of the last ones.
+    """
+
+    number: int
+
+    def has(self, layer: Layer, model: Contractions) -> bool:
+        """Whether a layer is one of them."""
+        return layer.position is not None and _module(layer.name) in model.last[: self.number]
+
+    def __str__(self) -> str:
+        return "last" if self.number == 1 else f"last {self.number}"
+
+
+Selector = str | Span | Last
+
+
+@dataclass(frozen=True)
+class Contractions:
+    """The contractions of a program: how many there are, and the modules of the forward pass with any, last first."""
+
+    count: int
+    last: tuple[str, ...]
+
+    @staticmethod
+    def of(layers: Sequence[Layer]) -> Contractions:
+        """Those of a list of layers."""
+        every = [layer for layer in layers if layer.position is not None]
+        backward = ("dgrad", "wgrad")
+        forward = [_module(layer.name) for layer in every if layer.role not in backward]
+        names = list(reversed(forward)) or [_module(layer.name) for layer in every]
+        return Contractions(len(every), tuple(dict.fromkeys(names)))
+
+
+def _module(name: str) -> str:
+    """The module of an operation of PyTorch, as in ``head/dgrad``; names of nodes that are paths begin with a slash."""
+    return name if name.startswith("/") else name.rpartition("/")[0] or name
+
+
+@dataclass(frozen=True)
 class Comparison:
     """A condition on one size (m, n or k) of a contraction."""
 
@@ -122,25 +164,27 @@ class Rule:
     """
 
     subject: str
-    selectors: tuple[str | Span, ...]
+    selectors: tuple[Selector, ...]
     settings: tuple[tuple[str, str], ...]
     where: Comparison | Junction | None = None
     line: int = field(default=0, compare=False)
 
-    def selects(self, selector: str | Span, layer: Layer, count: int) -> bool:
-        """Whether one selector of the rule selects `layer`, in a program of `count` contractions."""
+    def selects(self, selector: Selector, layer: Layer, model: Contractions) -> bool:
+        """Whether one selector of the rule selects `layer`, in a program of these contractions."""
+        if isinstance(selector, Last):
+            return selector.has(layer, model)
         if isinstance(selector, Span):
-            return layer.position is not None and selector.has(layer.position, count)
+            return layer.position is not None and selector.has(layer.position, model.count)
         if self.subject == "layer":
             return fnmatch.fnmatchcase(layer.name, selector)
         return selector in layer.kinds if self.subject == "op" else selector == layer.role
 
-    def matches(self, layer: Layer, count: int) -> bool:
-        """Whether the rule applies to `layer`, in a program of `count` contractions.
+    def matches(self, layer: Layer, model: Contractions) -> bool:
+        """Whether the rule applies to `layer`, in a program of these contractions.
 
         Raises NumcError if that depends on a size that the model leaves free.
         """
-        if self.subject != "default" and not any(self.selects(s, layer, count) for s in self.selectors):
+        if self.subject != "default" and not any(self.selects(s, layer, model) for s in self.selectors):
             return False
         if self.where is None:
             return True
@@ -258,7 +302,9 @@ class Policy:
 
         Random bits depend on how many contractions are before, and so do positions, for which rules may ask.
         """
-        return not self.draws and not any(isinstance(each, Span) for rule in self.rules for each in rule.selectors)
+        return not self.draws and not any(
+            isinstance(each, Span | Last) for rule in self.rules for each in rule.selectors
+        )
 
     @property
     def is_local(self) -> bool:
@@ -286,7 +332,7 @@ class Policy:
         Raises NumcError if a rule that applies does not fit the operator of a layer, if a rule depends on a size that
         the model leaves free, and, if the policy is strict, for a rule that matches nothing.
         """
-        count = sum(layer.position is not None for layer in layers)
+        model = Contractions.of(layers)
         matched: set[int] = set()
         decisions = []
         for layer in layers:
@@ -295,7 +341,7 @@ class Policy:
             bias = ""
             for number, rule in enumerate(self.rules):
                 try:
-                    if not rule.matches(layer, count):
+                    if not rule.matches(layer, model):
                         continue
                     fma, ops, says_fma, says_ops = self._apply(rule, fma, ops)
                 except NumcError as error:
@@ -315,18 +361,18 @@ class Policy:
                 )
             )
         if self.strict:
-            self._check_matches(layers, count, matched)
+            self._check_matches(layers, model, matched)
         return decisions
 
-    def _check_matches(self, layers: Sequence[Layer], count: int, matched: set[int]) -> None:
+    def _check_matches(self, layers: Sequence[Layer], model: Contractions, matched: set[int]) -> None:
         trains = any(layer.role in ("dgrad", "wgrad", "update") for layer in layers)
         for number, rule in enumerate(self.rules):
             if rule.subject == "role" and not trains:
                 continue  # only a training step has every role, and one policy serves training and inference
             for selector in rule.selectors:
-                beyond = isinstance(selector, Span) and selector.reaches_beyond(count)
-                if beyond or not any(rule.selects(selector, layer, count) for layer in layers):
-                    raise NumcError(f"{self.name}:{rule.line}: {_nothing(rule, selector, layers, count)}")
+                beyond = isinstance(selector, Span) and selector.reaches_beyond(model.count)
+                if beyond or not any(rule.selects(selector, layer, model) for layer in layers):
+                    raise NumcError(f"{self.name}:{rule.line}: {_nothing(rule, selector, layers, model.count)}")
             if number not in matched and rule.subject != "default":
                 kinds, head = shortened(", ".join(map(str, rule.selectors))), quoted(rule.head)
                 raise NumcError(f"{self.name}:{rule.line}: {head} matches nothing: no {kinds} has such sizes")
@@ -411,8 +457,10 @@ def parse_operand(text: str, key: str = "a") -> Conversion | GroupConversion:
     return fma.acc if key == "acc" else fma.a
 
 
-def _nothing(rule: Rule, selector: str | Span, layers: Sequence[Layer], count: int) -> str:
+def _nothing(rule: Rule, selector: Selector, layers: Sequence[Layer], count: int) -> str:
     """Return the message for a selector that matches nothing: what it is, and what the model has."""
+    if isinstance(selector, Last):
+        return f"layer {selector} matches nothing: the model has no contractions"
     if isinstance(selector, Span):
         there = f"has contractions 0 to {count - 1}" if count else "has no contractions"
         if any(selector.has(n, count) for n in range(count)):

@@ -8,6 +8,7 @@ from os import PathLike
 from types import MappingProxyType
 
 from numc.numerics.policy.policy import Policy, plain
+from numc.numerics.recipes import RECIPES, SHORT, recipe_policy
 
 Given = str | tuple[str, str] | PathLike[str] | Policy | None
 """A value that a user may give for fma, ops, a role or policy."""
@@ -57,5 +58,6 @@ PRESETS: Mapping[str, Mapping[str, Given]] = MappingProxyType(
         "1/6/9": {"fma": "fmac(e6m9n,chunk=8)", **_FP32},
         "1/6/9/strict": {"policy": _STRICT.format(fma="fmac(e6m9n,chunk=8)")},
         "1/6/9/strict/fmacs": {"policy": _STRICT.format(fma="fmacs(e6m9n)")},
+        **{name: {"policy": recipe_policy(name)} for name in (*SHORT, *RECIPES)},
     }
 )

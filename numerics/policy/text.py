@@ -21,8 +21,10 @@ from numc.numerics.policy.policy import (
     Comparison,
     Definition,
     Junction,
+    Last,
     Policy,
     Rule,
+    Selector,
     Span,
     expanded,
     parse_operand,
@@ -37,6 +39,7 @@ _EXPECTED = {
     "VALUE": "a format or an operator",
     "EQUAL": "'='",
     "STRING": 'a name in "quotes"',
+    "LAST": "last",
     "INTEGER": "a number",
     "DECIMAL": "a number",
     "COMMA": "','",
@@ -139,7 +142,7 @@ def _meaning(definition: Definition, before: Mapping[str, str]) -> str:
 
 def _rule(tree: Tree[Token], source: str) -> Rule:
     *heads, body = tree.children
-    selectors: tuple[str | Span, ...] = ()
+    selectors: tuple[Selector, ...] = ()
     where = None
     for head in heads:
         assert isinstance(head, Tree)
@@ -155,7 +158,7 @@ def _rule(tree: Tree[Token], source: str) -> Rule:
     return Rule(str(tree.data), selectors, _settings(body, source), where, tree.meta.line)
 
 
-def _selector(node: Tree[Token] | Token) -> str | Span:
+def _selector(node: Tree[Token] | Token) -> Selector:
     if isinstance(node, Tree):
         numbers = [whole_number(str(child), "layer") for child in node.children]
         span = Span(numbers[0], numbers[-1])
@@ -164,6 +167,11 @@ def _selector(node: Tree[Token] | Token) -> str | Span:
                 f"layer {span.first}..{span.last}: the first comes after the last, want {span.last}..{span.first}"
             )
         return span
+    if node.type == "LAST":
+        number = whole_number(str(node).removeprefix("last").strip() or "1", "layer last")
+        if number < 1:
+            raise NumcError(f"layer last {number}: want 1 or more")
+        return Last(number)
     return str(node)[1:-1] if node.type == "STRING" else str(node)
 
 

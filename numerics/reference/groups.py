@@ -13,6 +13,7 @@ from numc.numerics.grammar import parse_group_conversion
 from numc.numerics.groups import GroupConversion, Noisy
 from numc.numerics.kinds.exact_groups import is_finite, magnitude
 from numc.numerics.reference.random import conversion_draws, stream
+from numc.numerics.reference.tile_groups import tiled_values
 from numc.support.environment import in_default_environment
 
 
@@ -28,12 +29,16 @@ def round_groups(
     to = (parse_group_conversion(to) if isinstance(to, str) else to).of_tensors()
     bits = bits_of(x)
     draws = np.array(conversion_draws(stream, bits.size, to.noise), np.uint32).reshape(bits.shape)
+    if to.format.rows is None:
+        noisy = [_noisy(bits.reshape(-1), draws.reshape(-1))]
+        return to_array(tiled_values(noisy, to)[0], bits.shape)
     if to.format.group is None:
         rows = [_noisy(bits.reshape(-1), draws.reshape(-1))]
         return to_array(_converted(rows, to)[0], bits.shape)
     moved, moved_draws = np.moveaxis(bits, axis, -1), np.moveaxis(draws, axis, -1)
     rows = [_noisy(moved[index], moved_draws[index]) for index in np.ndindex(moved.shape[:-1])]
-    result = to_array((value for row in _converted(rows, to) for value in row), moved.shape)
+    converted = tiled_values(rows, to) if to.format.rows != 1 else _converted(rows, to)
+    result = to_array((value for row in converted for value in row), moved.shape)
     return np.ascontiguousarray(np.moveaxis(result, -1, axis))
 
 

@@ -26,6 +26,7 @@ from numc.numerics.reference.datapaths import Draws, Parts, contraction
 from numc.numerics.reference.group_operators import NOWHERE, PARTS, Source, Vector, group_dot, largest_of
 from numc.numerics.reference.random import conversion_draws, stream
 from numc.numerics.reference.scaled_blocks import scaled_dot
+from numc.numerics.reference.written_out import Matrix, operand_values, rotated, summed
 from numc.support.environment import in_default_environment
 
 # The operations of a multiply-add, in the order of their numbers: what each of them draws from.
@@ -80,6 +81,11 @@ def dot(
         raise ValueError(f"dot of shapes {a_bits.shape} and {b_bits.shape} from {c_bits.shape}: needs (K,), (K,), ()")
     if op.datapath.admits.internal:
         return _integer_dot(a, b, c_bits)
+    if op.written_out:
+        rows = a_bits[None].view(np.float32), b_bits[None].view(np.float32)
+        streams = [stream(0, A), stream(0, B), stream(0, START), draws.stream]
+        only: np.float32 = _written_out(op, *rows, c_bits.reshape(1, 1), streams)[0, 0]
+        return only
     (start,) = _operands(c_bits, op.acc, 0, split=False)
     x, y = (
         _operands(bits, single, 0) if to is None else _vectors(bits[None], to, draws, 1, part)[0]
@@ -161,8 +167,21 @@ def matmul(
     shape = (a_bits.shape[0], b_bits.shape[1])
     streams = [stream(seed, n, step) for n in range(4)]
     start = np.broadcast_to(bits_of(0.0 if c is None else c), shape)
+    if op.written_out:
+        return _written_out(op, a_bits.view(np.float32), b_bits.T.view(np.float32), start, streams)
+    return _plain(op, a_bits, b_bits.T, start, streams)
+
+
+def _plain(
+    op: Fma,
+    a_bits: npt.NDArray[np.uint32],
+    b_bits: npt.NDArray[np.uint32],
+    start: npt.NDArray[np.uint32],
+    streams: Sequence[int],
+) -> npt.NDArray[np.float32]:
+    """A contraction of the rows of A and of B, each element as `dot` defines it."""
+    shape, first = start.shape, Draws(streams[ACCUMULATE], 0)
     starts = _operands(start, op.acc, streams[START], split=False)
-    first = Draws(streams[ACCUMULATE], 0)
     to_a, to_b = op.grouped
     rows: Sequence[Vector | Sequence[Parts]]
     columns: Sequence[Vector | Sequence[Parts]]
@@ -172,15 +191,34 @@ def matmul(
     else:
         rows = _vectors(a_bits, to_a, first, shape[1], PARTS[0])
     if to_b is None:
-        right = _operands(b_bits, op.singles[1], streams[B])
+        right = _operands(b_bits.T, op.singles[1], streams[B])
         columns = [right[n :: shape[1]] for n in range(shape[1])]
     else:
-        columns = _vectors(b_bits.T, to_b, first, 1, PARTS[1])
+        columns = _vectors(b_bits, to_b, first, 1, PARTS[1])
     results = (
         _contracted(op, x, y, z[0], Draws(streams[ACCUMULATE], n))
         for n, ((x, y), z) in enumerate(zip(product(rows, columns), starts, strict=True))
     )
     return to_array(results, shape)
+
+
+def _written_out(
+    op: Fma, a: Matrix, b: Matrix, c: npt.NDArray[np.uint32], streams: Sequence[int]
+) -> npt.NDArray[np.float32]:
+    """A contraction of the rows of `a` and of `b` by an operator that is written out in simpler ones."""
+    if op.hadamard:
+        a, b = (rotated(each, op.hadamard, op.signs) for each in (a, b))
+        op = op.unrotated
+    if op.written_out and op.groups is None:
+        pairs = zip((a, b), op.grouped, streams, strict=False)
+        a, b = (each if to is None else operand_values(each, to, own) for each, to, own in pairs)
+        op = op.without_groups
+    first = Draws(streams[ACCUMULATE], 0)
+    if op.written_out:
+        starts = _operands(c, op.acc, streams[START], split=False)
+        sums = summed(op, (a, b), [each[0] for each in starts], streams=streams, first=first)
+        return to_array(sums, c.shape)
+    return _plain(op, bits_of(a), bits_of(b), c, streams)
 
 
 def _vectors(bits: npt.NDArray[np.uint32], to: GroupConversion, first: Draws, stride: int, part: int) -> list[Vector]:

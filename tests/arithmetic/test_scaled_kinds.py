@@ -144,7 +144,7 @@ def test_texts() -> None:
         ),
         (
             "mx(bf16,16,scale=fp32)",
-            "format 'mx(bf16,16,scale=fp32)': element 'bf16', want intN or a signed format of up to 8 "
+            "format 'mx(bf16,16,scale=fp32)': element 'bf16', want intN, uintN or a signed format of up to 8 "
             "bits that is no posit, such as e2m1fn or nf4",
         ),
         (
@@ -162,7 +162,7 @@ def test_texts() -> None:
         ),
         (
             "mx(nf4,16,scale=fp32,rule=most)",
-            "format 'mx(nf4,16,scale=fp32,rule=most)': rule 'most', want floor, ceil, nearest or amax",
+            "format 'mx(nf4,16,scale=fp32,rule=most)': rule 'most', want floor, ceil, nearest, amax or inverse",
         ),
     ],
 )

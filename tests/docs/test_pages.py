@@ -36,6 +36,7 @@ LONG = (
         "generate.md",
         "hardware.md",
         "own-arithmetic.md",
+        "presets.md",
         "quantised-checkpoints.md",
         "search.md",
         "statistics.md",

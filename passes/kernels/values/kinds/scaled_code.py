@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from numc.numerics.binary32 import INFINITY, NAN
 from numc.numerics.formats import FORMATS, floor_log2
-from numc.numerics.kinds.scaled_groups import ScaledGroups, saturating
+from numc.numerics.kinds.scaled_groups import GIVEN, ScaledGroups, saturating
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.carrier import F32
@@ -34,6 +34,9 @@ class ScaledCode(GroupCode):
 
     def scaling(self, code: Code, magnitude: Value, shared: Value | None) -> Scaling:
         """A divisor, which is an infinity where the scales are zero, and the scales' product."""
+        if self.fmt.rule == GIVEN:
+            scale = code.cast("bitcast", code.binary("andi", magnitude, code.int(0xFFFF0000)), "f32")
+            return Scaling((scale,), (scale,), scale)
         fmt, is_zero = self.fmt, self._is_zero(code, magnitude)
         target = self._target(code, magnitude, shared)
         scale = emit_round(code, target, saturating(fmt.scale, "rne"))
@@ -79,6 +82,8 @@ class ScaledCode(GroupCode):
         return [code.binary("mulf", element, scaling.up[0]) if self.factors == "values" else element]
 
     def _element(self, code: Code, x: Value, scaling: Scaling, drawn: Value | None) -> Value:
+        if self.fmt.rule == GIVEN:
+            return code.cast("bitcast", code.binary("shli", code.cast("bitcast", x, "i32"), code.int(16)), "f32")
         quotient = code.binary("divf", x, scaling.down[0])
         element = emit_round(code, quotient, saturating(self.fmt.element, self.to.rounding), noise=drawn)
         # In a group that is not finite there are quotients that are NaN.
