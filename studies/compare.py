@@ -26,9 +26,11 @@ from numc.frontends.imported import Imported
 from numc.frontends.load import load, title_of
 from numc.frontends.pytorch.folder import logits_of
 from numc.numerics.dtypes import NARROW
+from numc.numerics.operators import FMAS as FMAS_BY_NAME
 from numc.numerics.policy.load import load_policy
 from numc.numerics.policy.policy import Policy
 from numc.numerics.policy.table import decided
+from numc.numerics.units import UNITS
 from numc.runtime.abi import TensorSpec, Weight
 from numc.runtime.container import Contents
 from numc.runtime.program import Program
@@ -48,7 +50,7 @@ from numc.support.arguments import (
     checked_texts,
 )
 from numc.support.environment import in_default_environment
-from numc.support.errors import NumcError, did_you_mean, quoted
+from numc.support.errors import NumcError, did_you_mean, quoted, shown
 from numc.support.files import checked_path, is_language_model
 from numc.support.keywords import about, keywords
 from numc.support.processor import processor_name
@@ -78,7 +80,9 @@ class Interrupted(KeyboardInterrupt):
 class CompareOptions(Judged):
     """The keywords of numc.compare."""
 
-    fmas: Sequence[str] = field(default=FMAS, metadata=about("names or texts of FMA operators"))
+    fmas: Sequence[str] | Mapping[str, str] = field(
+        default=FMAS, metadata=about("names or texts of FMA operators; or a mapping from names of your own to them")
+    )
     policies: Mapping[str, str | os.PathLike[str] | Policy] | Sequence[str | os.PathLike[str] | Policy] = field(
         default=(),
         metadata=about("more arithmetics, as a mapping from names or as a sequence (docs/policies.md)"),
@@ -165,11 +169,11 @@ class Column:
     options: Options
 
     @classmethod
-    def plain(cls, fma: str) -> Column:
-        """Return the column of an operator. Raises NumcError for an unknown one."""
+    def plain(cls, fma: str, name: str) -> Column:
+        """Return the column of an operator under a name. Raises NumcError for an unknown one."""
         options = Options(fma=fma, pack_weights=True)
         options.resolved()
-        return cls(fma.strip(), options)
+        return cls(name.strip(), options)
 
     def check(self, imported: Imported) -> PolicyTable:
         """Return the arithmetic of every layer. Raises NumcError if the model or the policy does not allow it."""
@@ -180,10 +184,19 @@ class Column:
             raise NumcError(text if self.name in text else f"{self.name}: {text}") from None
 
 
-def _columns(fmas: Sequence[str], policies: Mapping[str, Any] | Sequence[Any]) -> list[Column]:
+def _columns(fmas: Sequence[str] | Mapping[str, str], policies: Mapping[str, Any] | Sequence[Any]) -> list[Column]:
     """Return the columns, fp32 first. Names or texts of the same arithmetic give one column, under the first name."""
     found: dict[str, Column] = {}
-    for column in [*map(Column.plain, dict.fromkeys(["fp32", *checked_texts(fmas, "fmas")])), *_policies(policies)]:
+    named = dict(fmas) if isinstance(fmas, Mapping) else {text: text for text in checked_texts(fmas, "fmas")}
+    for name, text in named.items():
+        if not isinstance(name, str) or not name.strip() or not isinstance(text, str):
+            raise NumcError(f"fmas: got {shown(name)}: {shown(text)}, want texts of operators by names that are texts")
+        if name != text and name.strip() in (*FMAS_BY_NAME, *UNITS):
+            raise NumcError(
+                f"fmas: {quoted(name)} is the name of an operator, want a name of your own for {quoted(text)}"
+            )
+    plain = [Column.plain(text, name) for name, text in {"fp32": "fp32", **named}.items()]
+    for column in [*plain, *_policies(policies)]:
         if any(column.name == other.name for other in found.values()):
             column = replace(column, name=f"policy {column.name}")  # a preset or a file that is called like an operator
         found.setdefault(str(column.options.resolved()[0]), column)

@@ -39,6 +39,7 @@ Examples:
   numc compare model.onnx --data inputs.npz --report out.html
   numc compare model.onnx --data x=test.npz:images --labels test.npz:labels --metric top1,top5
   numc compare model.onnx --fma 'mp,bf16_2_2{3},fma(a=bf16,acc=e8m10)' --policy mixed.policy --data x.npy --json
+  numc compare model.onnx --fma "w4a8=fma(a=e4m3fn,b=mxfp4,acc=fp32),w8a8=mxfp8" --data x.npy --report out.html
   numc compare gpt2/ --tokens val.bin --length 512 --stride 256 --metric perplexity --fma mp,bf16_1_1 --no-stats
 """
 
@@ -54,7 +55,10 @@ class Columns:
 
     def read(self) -> dict[str, Any]:
         """Return them by the names that numc.compare has for them, whose default stands for none. Raises NumcError."""
-        fmas = [operator for text in self.fmas for operator in split_list("--fma", text)]
+        fmas: dict[str, str] = {}
+        for name, operator in (named(part) for text in self.fmas for part in split_list("--fma", text)):
+            if fmas.setdefault(name, operator) != operator:
+                raise NumcError(f"--fma {quoted(name)}: names two operators, want a name for each")
         return {"fmas": fmas, "policies": self.policies} if fmas or self.policies else {}
 
 
@@ -117,7 +121,7 @@ class Places:
             check_installed("jinja2")
             check_writable(Path(self.report))
         if self.plots is not None:
-            check_installed("matplotlib")
+            check_installed("matplotlib", "resvg_py")
             folder = Path(self.plots)
             if folder.is_dir():
                 if not os.access(folder, os.W_OK | os.X_OK):
@@ -139,7 +143,7 @@ class Places:
 @grouped(
     "columns",
     Columns,
-    click.option("--fma", "fmas", multiple=True, metavar="FMA,...", help="FMA operators. Repeatable."),
+    click.option("--fma", "fmas", multiple=True, metavar="[NAME=]FMA,...", help="Operators. Repeatable."),
     click.option("--policy", "policies", multiple=True, metavar="FILE", help="One more: a policy. Repeatable."),
 )
 @grouped(
@@ -237,6 +241,12 @@ def split_list(option: str, text: str) -> list[str]:
     if not all(part.strip() for part in parts):
         raise NumcError(f"{option} {quoted(text)}: has an empty part: want names with one comma between them")
     return [part.strip() for part in parts]
+
+
+def named(text: str) -> tuple[str, str]:
+    """Return the name and the operator of NAME=OPERATOR; an operator without a name is its own."""
+    name, equals, operator = text.partition("=")
+    return (name.strip(), operator.strip()) if equals and "(" not in name and operator.strip() else (text, text)
 
 
 def command_line(context: click.Context, model: str) -> str:

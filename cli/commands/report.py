@@ -39,7 +39,7 @@ def report_command(runs: tuple[str, ...], page: str | None, plots: str | None, w
         check_installed("jinja2")
         check_writable(Path(page))
     if plots is not None:
-        check_installed("matplotlib")
+        check_installed("matplotlib", "resvg_py")
     with output.busy("reading"):
         found = report(*runs)
     if page is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -53,7 +54,9 @@ def profile_of(steps: Sequence[Interval], peak: float | None, bandwidth: float |
     rows.sort(key=lambda row: -row.seconds)
     outside = sum(row.seconds for row in rows if row.kind == OUTSIDE)
     graph = functools.partial(graph_of, [step.runs for step in steps], fastest, outside)
-    return Profile(tuple(rows), fastest, told, limits, threads, events, graph)
+    sources = (source for program, _ in steps[fastest].runs for source in program.manifest.get("sources", ()))
+    models = tuple(dict.fromkeys(map(os.path.basename, sources)))
+    return Profile(tuple(rows), fastest, told, limits, threads, events, models, graph)
 
 
 @dataclass

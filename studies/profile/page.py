@@ -9,6 +9,7 @@ from numc.studies.profile.rows import BETWEEN, OUTSIDE, TEXTS, ProfileData
 from numc.studies.report.colours import CATEGORICAL, colour
 from numc.studies.report.write import check_installed
 from numc.support.files import write_whole
+from numc.support.processor import processor_name
 
 _LEAST = 0.0005
 """A share below this is too narrow for a bar of 1000 pixels."""
@@ -47,6 +48,10 @@ def render(profile: ProfileData) -> str:
         steps=[(n, step.seconds, list(step.roles.items())) for n, step in enumerate(profile.steps)],
         role_names=list(dict.fromkeys(name for step in profile.steps for name in step.roles)),
         left=TEXTS,
+        name=", ".join(profile.models) or "A model",
+        fmas=[fma for fma in profile.by("fma") if fma in {row.fma for row in profile.rows if row.fma}],
+        machine=processor_name(),
+        beyond=any(row.roofline is not None and row.roofline > 1 for row in profile.rows),
     )
 
 

@@ -107,6 +107,7 @@ class ProfileData:
 
     rows: of the fastest step, the longest first; their shares add up to 1. fastest: its number. steps: all steps, in
     order. roofline: what the rows are compared with. threads: of the runs. events: of all steps, in order.
+    models: the names of the files that the programs of the fastest step were compiled from; modules have none.
     """
 
     rows: tuple[ProfileRow, ...]
@@ -115,6 +116,7 @@ class ProfileData:
     roofline: Roofline
     threads: int
     events: tuple[Event, ...]
+    models: tuple[str, ...]
 
     @property
     def seconds(self) -> float:

@@ -46,9 +46,24 @@ def accuracy(comparison: ComparisonData) -> Chart:
     scale = 100.0 if metric.percent else 1.0
     values = [r.metrics[name] * scale for r in comparison.results]
     label = f"{name} (%)" if metric.percent else name
-    axis = linear(label, values, better="high" if metric.best == "max" else "low")
+    shown = near(values, metric.best == "max")
+    axis = linear(label, shown, better="high" if metric.best == "max" else "low")
     told = [f"{name} {v:.4g}{'%' if metric.percent else ''}" for v in values]
     return _over_area(comparison, "accuracy", f"{name} over area", axis, values, told, metric.best == "max")
+
+
+def near(values: Sequence[float], high: bool) -> list[float]:
+    """Return the values that an axis shows, without those that are so bad that the others would lie on one another.
+
+    The values from the best one on, up to the first gap that is more than four times as wide as all before it; at
+    least half of them.
+    """
+    ordered = sorted((v for v in values if math.isfinite(v)), reverse=high)
+    for n in range(max(2, (len(ordered) + 1) // 2), len(ordered)):
+        spread = abs(ordered[n - 1] - ordered[0])
+        if spread > 0 and abs(ordered[n] - ordered[n - 1]) > 4 * spread:
+            return ordered[:n]
+    return ordered
 
 
 def error(comparison: ComparisonData) -> Chart:
@@ -88,9 +103,10 @@ def _over_area(
     for number, result in enumerate(comparison.results[leave_out:], leave_out):
         colour, shape = colour_of(comparison, result)
         text = f"{result.name}: {told[number]}, {areas[number]:.4g} area units, {result.iso_area:.4g} times the FMAs"
+        outside = math.isfinite(values[number]) and not y.low <= values[number] <= y.high
         series.append(
             Series(
-                label=result.name,
+                label=f"{result.name} ({values[number]:.3g})" if outside else result.name,
                 points=((areas[number], values[number]),),
                 colour=colour,
                 shape=shape,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
-CHARACTER, LINE = 6.7, 15.0  # in pixels: the width of a character and the height of a line of small text
+CHARACTER, LINE = 8.2, 15.0  # in pixels: the width of a letter of a bold text, and the height of a line
 MARKER = 5.0
 
 
@@ -36,61 +38,82 @@ def apart(wanted: Sequence[float], low: float, high: float, gap: float = LINE) -
     return found
 
 
-def short(text: str, most: int = 20) -> str:
-    """Return a text, shortened to at most `most` characters."""
-    return text if len(text) <= most else text[: most - 1] + "…"
+def distinct(texts: Sequence[str], most: int) -> list[str]:
+    """Return texts of at most `most` characters, which differ where the given ones do.
 
-
-def aside(number: int, count: int) -> float:
-    """Return the horizontal distance, in pixels, that separates a point of a group from the group's centre."""
-    return 2.2 * MARKER * (number - (count - 1) / 2)
+    Operators that are written as text begin alike: a text that is too long keeps its beginning, and of the rest what
+    other long texts do not have in the same place.
+    """
+    long = [text for text in texts if len(text) > most]
+    same = sum(1 for _ in takewhile(lambda letters: len(set(letters)) == 1, zip(*long, strict=False)))
+    same = same if len(set(long)) > 1 else 0
+    made = []
+    for text in texts:
+        rest = text[same:]
+        if len(text) <= most:
+            made.append(text)
+        elif same <= 4:
+            made.append(f"{text[: most - 1]}…")
+        elif len(rest) < most:
+            made.append(f"{text[: min(4, most - 1 - len(rest))]}…{rest}")
+        else:
+            made.append(f"…{rest[: most - 2]}…")
+    counted = Counter(made)
+    if any(count > 1 for count in counted.values()) and len(set(texts)) == len(texts):
+        return [f"{n} {text[: most - 3]}…" if len(text) > most else text for n, text in enumerate(texts)]
+    return made
 
 
 @dataclass(frozen=True)
 class Group:
     """The points at one place, by number, and the place of their texts, one line each, in pixels from the point.
 
-    dx: the left end of the texts if positive, otherwise their right end. dy: the middle of the texts, downwards.
+    dx: the left end of the texts if positive, otherwise their right end. dy: the middle of the texts, downwards. far:
+    whether the texts are so far away that a line has to lead to them.
     """
 
     members: tuple[int, ...]
     dx: float
     dy: float
 
+    @property
+    def far(self) -> bool:
+        """Whether the texts are not beside the point."""
+        return abs(self.dy) > LINE * (len(self.members) - 1) / 2 + 4 or abs(self.dx) > _BESIDE + 2
 
-Box = tuple[float, float, float, float]
+
+Rectangle = tuple[float, float, float, float]
+_BESIDE = 10.0
+_AWAY = (_BESIDE, 24.0, 44.0, 80.0)  # distances of texts to the side
 
 
 def place_texts(
-    points: Sequence[tuple[float, float]], texts: Sequence[str], widths: Sequence[float], height: float
+    points: Sequence[tuple[float, float]], texts: Sequence[str], width: float, height: float
 ) -> list[Group]:
-    """Return the places of the texts of points, which cover neither points nor each other at any of the widths.
+    """Return the places of the texts of points, which cover neither points nor each other.
 
-    points: from 0 to 1 in both directions, y downwards. widths, height: of the chart in pixels, the narrowest first.
+    points: from 0 to 1 in both directions, y downwards. width, height: of the chart in pixels. A text that finds no
+    room beside its point is moved, and its point is not.
     """
-    groups = _groups(points, widths[0], height)
-    shifts = sorted((n * LINE / 2 for n in range(-16, 17)), key=abs)
-    found: list[Group] = []
-    taken = [[_points_box(points[group[0]], len(group), width, height) for group in groups] for width in widths]
+    groups = _groups(points, width, height)
+    shifts = sorted((n * LINE / 2 for n in range(-32, 33)), key=abs)
+    taken = [_points_box(points[group[0]], width, height) for group in groups]
+    placed: list[Group] = []
     for group in groups:
         (x, y), count = points[group[0]], len(group)
-        longest = max((short(texts[n]) for n in group), key=len)
-        start = 10.0 - aside(0, count)
-        best: tuple[float, float, float, list[Box]] | None = None
-        for dx, dy in ((dx, dy) for dy in shifts for dx in (start, -start)):
-            boxes, cost = [], abs(dy) * 0.2 + (1.0 if dx < 0 else 0.0)
-            for width, others in zip(widths, taken, strict=True):
-                box = _text_box(x * width, y * height, dx, dy, longest, count)
-                boxes.append(box)
-                cost += sum(_overlap(box, other) for other in others)
-                cost += 40 * max(0.0, -box[0], box[2] - width, -box[1], box[3] - height)
+        longest = max((texts[n] for n in group), key=len)
+        best: tuple[float, float, float, Rectangle] | None = None
+        for dx, dy in ((side * away, dy) for dy in shifts for away in _AWAY for side in (1, -1)):
+            box = _text_box(x * width + dx, y * height + dy, dx > 0, longest, count)
+            cost = abs(dy) * 0.2 + abs(dx) * 0.1 + (1.0 if dx < 0 else 0.0)
+            cost += 20 * sum(_overlap(box, other) for other in taken)
+            cost += 40 * max(0.0, -box[0], box[2] - width, -box[1], box[3] - height)
             if best is None or cost < best[0]:
-                best = cost, dx, dy, boxes
+                best = cost, dx, dy, box
         assert best is not None
-        for others, box in zip(taken, best[3], strict=True):
-            others.append(box)
-        found.append(Group(tuple(group), best[1], best[2]))
-    return found
+        taken.append(best[3])
+        placed.append(Group(tuple(group), best[1], best[2]))
+    return placed
 
 
 def _groups(points: Sequence[tuple[float, float]], width: float, height: float) -> list[list[int]]:
@@ -106,17 +129,17 @@ def _groups(points: Sequence[tuple[float, float]], width: float, height: float) 
     return found
 
 
-def _points_box(point: tuple[float, float], count: int, width: float, height: float) -> Box:
-    x, y, half = point[0] * width, point[1] * height, MARKER - aside(0, count)
-    return x - half, y - MARKER, x + half, y + MARKER
+def _points_box(point: tuple[float, float], width: float, height: float) -> Rectangle:
+    x, y = point[0] * width, point[1] * height
+    return x - MARKER, y - MARKER, x + MARKER, y + MARKER
 
 
-def _text_box(x: float, y: float, dx: float, dy: float, text: str, lines: int) -> Box:
-    width = CHARACTER * len(text) + (16 if lines > 1 else 0)
-    left, half = (x + dx if dx > 0 else x + dx - width), lines * LINE / 2
-    return left, y + dy - half, left + width, y + dy + half
+def _text_box(x: float, y: float, to_right: bool, text: str, lines: int) -> Rectangle:
+    width, half = CHARACTER * len(text), lines * LINE / 2
+    left = x if to_right else x - width
+    return left, y - half, left + width, y + half
 
 
-def _overlap(a: Box, b: Box) -> float:
+def _overlap(a: Rectangle, b: Rectangle) -> float:
     wide, high = min(a[2], b[2]) - max(a[0], b[0]), min(a[3], b[3]) - max(a[1], b[1])
     return wide * high if wide > 0 and high > 0 else 0.0

@@ -31,7 +31,7 @@ def write_plots(comparison: ComparisonData, folder: Path) -> list[Path]:
 
     Raises NumcError if matplotlib is not installed or a file cannot be written.
     """
-    check_installed("matplotlib")
+    check_installed("matplotlib", "resvg_py")
     from numc.studies.report.comparison_charts import all_charts
     from numc.studies.report.plots import draw
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from numc.studies.report.colours import colour
+from numc.studies.report.colours import INK, colour
 from numc.studies.report.write import check_installed
 from numc.support.errors import NumcError, quoted
 from numc.support.files import write_whole
@@ -14,6 +15,23 @@ from numc.support.files import write_whole
 SUFFIXES = (".svg", ".png")
 _FEW = 200
 """So many bars have edges, which would hide narrow ones."""
+STYLE: Any = {
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#dfe4ea",
+    "axes.labelcolor": "#566173",
+    "axes.titlelocation": "left",
+    "axes.titleweight": "bold",
+    "axes.titlesize": 10,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#dfe4ea",
+    "xtick.color": "#566173",
+    "ytick.color": "#566173",
+    "text.color": INK[0],
+    "font.size": 9,
+    "svg.fonttype": "none",
+}
 Bar = tuple[int, float, float, str]
 """A stream, when an operation begins and ends in seconds, and what it is called in the legend."""
 
@@ -35,8 +53,6 @@ def draw(
     check_drawing(path)
     import matplotlib as mpl
     from matplotlib.figure import Figure
-
-    from numc.studies.report.plots import STYLE, image
 
     streams = max((stream for stream, *_ in bars), default=0) + 1
     with mpl.rc_context(STYLE):
@@ -65,5 +81,13 @@ def draw(
         lower.set_xlabel("ms")
         if memory:
             lower.legend(frameon=False, fontsize=8)
-        data = image(figure, path.suffix[1:])
+        data = _image(figure, path.suffix[1:])
     write_whole(path, lambda file: file.write(data))
+
+
+def _image(figure: Any, kind: str) -> bytes:
+    """Return a figure as a file of a kind, ``png`` or ``svg``: the same bytes for the same figure."""
+    data = io.BytesIO()
+    metadata = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
+    figure.savefig(data, format=kind, dpi=150, metadata=metadata)
+    return data.getvalue()

@@ -183,6 +183,15 @@ def test_data_that_cannot_be_compared(numc_run: Any, tmp_path: Path, data: str, 
     assert (done.status, done.error) == (2, says)
 
 
+def test_operators_have_names_of_the_user(numc_run: Any) -> None:
+    done = numc_run(*GIVEN, "--fma", "short=fma(a=e4m3fn,acc=fp32), mp", "--json")
+    results = json.loads(done.out)["results"]
+    assert [result["name"] for result in results] == ["fp32", "short", "mp"]
+    assert results[1]["policy"] == "default fma = fma(a=e4m3fn,acc=fp32), ops = fp32\n"
+    done = numc_run(*GIVEN, "--fma", "x=mp,x=fp32")
+    assert (done.status, done.error) == (2, "--fma 'x': names two operators, want a name for each")
+
+
 def test_without_the_packages_of_a_report(numc_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("numc.studies.report.write.find_spec", lambda name: None)
     for option, package in (("--report", "jinja2"), ("--plots", "matplotlib")):

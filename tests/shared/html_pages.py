@@ -11,6 +11,30 @@ from pathlib import Path
 from typing import Any
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+#: An expression of JavaScript, for `laid_out`: what a reader would stumble over. Texts of a chart that cover each other
+#: or are cut off, markers that are covered, a summary of which columns are beside the page, sections without content.
+FAULTS = """(() => {
+  const faults = [], seen = e => e.getClientRects().length > 0 && e.getBoundingClientRect().width > 0;
+  const cross = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 2
+    && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 3;
+  for (const svg of [...inner.querySelectorAll('svg.drawing')].filter(seen)) {
+    const frame = svg.parentElement.getBoundingClientRect(), name = svg.getAttribute('aria-label');
+    const placed = which => [...svg.querySelectorAll(which)].map(e => [e.textContent, e.getBoundingClientRect()]);
+    const texts = placed('text:not([transform])');
+    texts.forEach(([text, box], n) => {
+      if (box.left < frame.left - 3 || box.right > frame.right + 3) faults.push(`${name}: ${text} is cut off`);
+      for (const [other, its] of texts.slice(n + 1))
+        if (cross(box, its)) faults.push(`${name}: ${text} covers ${other}`);
+    });
+    for (const mark of svg.querySelectorAll('.marker')) for (const [text, box] of placed('text[font-weight]'))
+      if (cross(mark.getBoundingClientRect(), box)) faults.push(`${name}: ${text} covers a marker`);
+  }
+  for (const table of [...inner.querySelectorAll('.stack')].filter(seen))
+    if (table.parentElement.scrollWidth > table.parentElement.clientWidth + 1) faults.push('columns are cut off');
+  for (const section of inner.querySelectorAll('section'))
+    if (!section.querySelector('svg, table, details, pre, dl, .bar, .note')) faults.push(`${section.id} is empty`);
+  return faults;
+})()"""
 VOID = {"meta", "link", "br"}
 
 

@@ -194,6 +194,21 @@ def test_results_are_those_of_the_programs(found: tuple[Comparison, Path], digit
 
 
 @pytest.mark.all
+@pytest.mark.parametrize(
+    ("fmas", "says"),
+    [
+        ({"": "mp"}, "fmas: got '': 'mp', want texts of operators by names that are texts"),
+        ({"mine": 3}, "fmas: got 'mine': 3, want texts of operators by names that are texts"),
+        ({"mp": "bf16_1_1"}, "fmas: 'mp' is the name of an operator, want a name of your own for 'bf16_1_1'"),
+        ({"hopper_e4m3": "mp"}, "fmas: 'hopper_e4m3' is the name of an operator, want a name of your own for 'mp'"),
+    ],
+)
+def test_names_of_operators_that_are_none(fmas: Any, says: str) -> None:
+    with pytest.raises(NumcError) as error:
+        numc.compare(MLP, np.zeros((2, 64), np.float32), fmas=fmas)
+    assert str(error.value) == says
+
+
 def test_statistics_are_of_all_data(digits: dict[str, Any], tmp_path: Path) -> None:
     kept = tmp_path / "kept.json"
     found = numc.compare(MLP, **digits, fmas=("bf16_1_1", "int8"), batch=20, results=kept)

@@ -146,6 +146,8 @@ def test_the_page_has_every_row_and_a_bar(found: numc.Profile, tmp_path: Path, m
     named.write_report(tmp_path / "profile.html")
     page = (tmp_path / "profile.html").read_text()
     assert "&lt;i&gt;&amp;" in page
+    assert re.search(r"<h1>[^<]+ in \S+: [0-9.]+ ms</h1>", page)
+    assert ("More than 100% is no mistake" in page) == any((row.roofline or 0) > 1 for row in found.rows)
     assert "<i>&" not in page
     assert all(row.layer in page for row in found.rows[1:])
     widths = [float(width) for width in re.findall(r'<a class="s"[^>]*;width:([0-9.]+)%', page)]

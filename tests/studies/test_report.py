@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import re
@@ -11,12 +12,13 @@ import numpy as np
 import pytest
 
 from comparisons import FMAS, LAYERS, made_up
-from html_pages import CHROMIUM, Page, laid_out
+from html_pages import CHROMIUM, FAULTS, Page, laid_out
 from numc.compiler.arrays.statistics import Statistics
 from numc.studies.comparison import Comparison
 from numc.studies.report import charts, comparison_charts
 from numc.studies.report.colours import CATEGORICAL, INK, colour
-from numc.studies.report.place import CHARACTER, LINE, MARKER, apart, aside, place_texts
+from numc.studies.report.place import CHARACTER, LINE, MARKER, apart, distinct, place_texts
+from numc.studies.report.svg import Drawing
 from numc.studies.results import Result
 from numc.support.errors import NumcError
 from tiers import by_default
@@ -54,10 +56,10 @@ def test_the_page_has_every_section_and_refers_to_nothing_outside(page: Path) ->
     ):
         assert part in shown, part
     lines = [d for tag, d in found.tags if tag == "polyline" and "line" in (d.get("class") or "").split()]
-    # A line for each arithmetic but fp32, and in each that has swamping one for a layer.
-    assert len(lines) == len(FMAS) - 1 + len(LAYERS) * (len(FMAS) - 1)
-    rows = [d for tag, d in found.tags if tag == "div" and d.get("class") == "row"]
-    assert len(rows) == 3 * len(LAYERS) * len(FMAS)
+    # A line for each arithmetic but fp32, in three widths, and in each that has swamping one for a layer.
+    assert len(lines) == 3 * (len(FMAS) - 1) + len(LAYERS) * (len(FMAS) - 1)
+    told = re.findall(r"<title>\S+: [^<]*exponents from", text)
+    assert len(told) == 2 * 3 * len(LAYERS) * len(FMAS)  # on a wide page and on a phone
 
 
 def test_a_notebook_shows_the_table_escaped_and_without_times() -> None:
@@ -76,7 +78,9 @@ def test_a_page_without_statistics_says_so(tmp_path: Path) -> None:
     for one in (comparison, only):
         one.write_report(tmp_path / "x.html")
         shown = "".join(Page((tmp_path / "x.html").read_text(encoding="utf-8")).texts)
-        assert shown.count("Not counted.") == 2
+        assert "Not counted" not in shown
+        assert "Swamping and exponents are not on this page: they were not counted." in shown
+        assert 'id="swamping"' not in (tmp_path / "x.html").read_text(encoding="utf-8")
     assert "Which layer breaks first" not in shown
 
 
@@ -86,7 +90,7 @@ def test_a_model_without_contractions(tmp_path: Path) -> None:
     comparison = Comparison(**{**vars(made_up()), "results": results})
     comparison.write_report(tmp_path / "x.html")
     assert "Which layer breaks first" not in "".join(Page((tmp_path / "x.html").read_text(encoding="utf-8")).texts)
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("resvg_py")
     assert {path.stem for path in comparison.write_plots(tmp_path / "plots")} == {"accuracy", "error"}
 
 
@@ -133,32 +137,78 @@ def test_values_that_are_not_finite_are_at_the_end_of_an_axis() -> None:
     assert [axis.place(v) for v in (0.0, 1e-9, 1e-2, 7.0, math.inf, math.nan)] == [0, 0, 0.5, 1, 1, 1]
 
 
+@pytest.mark.parametrize("width", [230.0, 380.0, 860.0])
 @pytest.mark.parametrize("seed", range(8))
-def test_texts_cover_neither_points_nor_each_other(seed: int) -> None:
+def test_texts_cover_neither_points_nor_each_other(seed: int, width: float) -> None:
     rng = np.random.default_rng(seed)
     points = [(float(x), float(y)) for x, y in rng.random((6, 2))]
     points += [points[0], points[0]]  # the same place: one block of three lines
-    texts = [f"operator_{n}" for n in range(len(points))]
-    widths = (300.0, 900.0)
-    groups = place_texts(points, texts, widths, 300.0)
+    texts = [f"op_{n}" for n in range(len(points))]
+    groups = place_texts(points, texts, width, 300.0)
     assert sorted(n for group in groups for n in group.members) == list(range(len(points)))
-    assert (0, 6, 7) in [group.members for group in groups]
-    for width in widths:
-        boxes = []
-        for group in groups:
-            x, y = points[group.members[0]][0] * width, points[group.members[0]][1] * 300.0
-            wide, half = CHARACTER * len(texts[0]), LINE * len(group.members) / 2
-            left = x + group.dx if group.dx > 0 else x + group.dx - wide
-            boxes.append((left, y + group.dy - half, left + wide, y + group.dy + half))
-            reach = MARKER - aside(0, len(group.members))
-            boxes.append((x - reach, y - MARKER, x + reach, y + MARKER))
-        for n, m in itertools.combinations(range(len(boxes)), 2):
-            one, other = boxes[n], boxes[m]
-            if n % 2 and m % 2:
-                continue  # points are where they are
-            wide = min(one[2], other[2]) - max(one[0], other[0])
-            high = min(one[3], other[3]) - max(one[1], other[1])
-            assert wide <= 0 or high <= 0, (width, n, m)
+    assert [group.members for group in groups if {0, 6, 7} <= set(group.members)]
+    boxes = []
+    for group in groups:
+        x, y = points[group.members[0]][0] * width, points[group.members[0]][1] * 300.0
+        wide, half = CHARACTER * len(texts[0]), LINE * len(group.members) / 2
+        left = x + group.dx if group.dx > 0 else x + group.dx - wide
+        boxes.append((left, y + group.dy - half, left + wide, y + group.dy + half))
+        boxes.append((x - MARKER, y - MARKER, x + MARKER, y + MARKER))
+    for n, m in itertools.combinations(range(len(boxes)), 2):
+        one, other = boxes[n], boxes[m]
+        if n % 2 and m % 2:
+            continue  # points are where they are
+        wide = min(one[2], other[2]) - max(one[0], other[0])
+        high = min(one[3], other[3]) - max(one[1], other[1])
+        assert wide <= 0 or high <= 0, (width, n, m)
+
+
+def test_a_text_that_is_moved_leaves_its_point_and_has_a_line_to_it() -> None:
+    """Markers are at the values, wherever their texts are: one that goes with its text would look like data."""
+    comparison = made_up()
+    chart = comparison_charts.accuracy(comparison)
+    crowd = tuple(
+        charts.Series(label=f"operator {n}", points=((64.0 * 1.12**n, 95.0),), colour="c0", line=False, told=("x",))
+        for n in range(12)
+    )
+    crowded = dataclasses.replace(chart, series=crowd)
+    svg = Drawing(crowded, "points").svg(470)
+    places = [float(x) for x in re.findall(r'class="marker f" transform="translate\(([0-9.]+),', svg)]
+    assert len(places) == 12
+    assert all(a <= b for a, b in itertools.pairwise(places))
+    wanted = [chart.x.place(64.0 * 1.12**n) for n in range(12)]
+    scale = (places[-1] - places[0]) / (wanted[-1] - wanted[0])
+    for place, want in zip(places, wanted, strict=True):
+        assert place - places[0] == pytest.approx(scale * (want - wanted[0]), abs=0.2)
+    assert svg.count('class="leader') >= 2
+    assert svg.count(">operator ") >= 12
+
+
+def test_long_texts_that_begin_alike_are_told_apart() -> None:
+    texts = ["fp32", "fma(a=e4m3fn,b=mxfp4,acc=fp32)", "fma(a=e4m3fn,b=mxfp6,acc=fp32)", "fma(a=e4m3fn,b=nf4,acc=bf16)"]
+    assert distinct(texts, 22) == ["fp32", "fma(…mxfp4,acc=fp32)", "fma(…mxfp6,acc=fp32)", "fma(…nf4,acc=bf16)"]
+    many = [f"model.layers.{n}.attention.projection.of.queries" for n in range(30)]
+    assert len(set(distinct(many, 16))) == 30
+    assert max(map(len, distinct(many, 16))) <= 16
+
+
+def test_an_axis_keeps_what_is_near_apart_from_what_is_far() -> None:
+    assert comparison_charts.near([95.0, 10.0, 92.5, 90.0], True) == [95.0, 92.5, 90.0]
+    assert comparison_charts.near([95.0, 94.0, 93.0, 90.0], True) == [95.0, 94.0, 93.0, 90.0]
+    assert comparison_charts.near([1.5, 2.0, 400.0], False) == [1.5, 2.0]
+    assert comparison_charts.near([95.0, 10.0], True) == [95.0, 10.0]
+    chart = comparison_charts.accuracy(made_up())
+    assert chart.y.low > 80  # int8 has 10
+    assert [one.label for one in chart.series][-1] == "int8 (10)"
+
+
+def test_the_file_of_a_chart_is_the_drawing_of_the_page(page: Path, tmp_path: Path) -> None:
+    """The same elements; a file has a title, a style sheet and a width of its own."""
+    chart = comparison_charts.accuracy(made_up())
+    inside, alone = Drawing(chart, "points").svg(470), Drawing(chart, "points").svg(470, alone=True)
+    assert inside in page.read_text(encoding="utf-8")
+    tags = [re.findall(r"<(path|text|polyline|circle|rect) ", svg) for svg in (inside, alone)]
+    assert tags[1] == ["text", *tags[0]]
 
 
 def test_texts_at_the_ends_of_lines_keep_their_order_and_distance() -> None:
@@ -194,7 +244,7 @@ def test_colours_stand_out_from_their_ground() -> None:
 
 @pytest.mark.all
 def test_plots(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("resvg_py")
     fp32, mp = made_up().results[:2]
     fp32 = Result(**{**vars(fp32), "statistics": None})
     one = Comparison(**{**vars(made_up()), "results": (fp32, mp)})
@@ -203,7 +253,7 @@ def test_plots(tmp_path: Path) -> None:
     assert {path.stem for path in written} == {"accuracy", "error", "layers", "swamping-mp", "exponents-mp"}
     for path in written:
         start = path.read_bytes()[:8]
-        assert start == b"\x89PNG\r\n\x1a\n" if path.suffix == ".png" else b"<?xml" in start
+        assert start == b"\x89PNG\r\n\x1a\n" if path.suffix == ".png" else start == b"<svg xml"
 
 
 def test_plots_and_pages_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,9 +270,36 @@ def test_plots_and_pages_that_cannot_be_written(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome on the PATH")
-@pytest.mark.parametrize("width", by_default([390, 1280], [390]))
+@pytest.mark.parametrize("width", by_default([390, 500, 800, 1280], [500]))
 def test_in_a_browser_nothing_overflows_or_complains(page: Path, tmp_path: Path, width: int) -> None:
     """Laid out as wide as a phone and as a desk, without a network, in dark and light colours."""
-    seen = [laid_out(page, tmp_path, width, scheme) for scheme in (0, 1)]
+    seen = [laid_out(page, tmp_path, width, scheme, FAULTS) for scheme in (0, 1)]
     assert [one[:2] for one in seen] == [[width, []]] * 2
     assert seen[0][2] != seen[1][2]
+    assert [one[3] for one in seen] == [[], []]
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome on the PATH")
+@pytest.mark.parametrize("width", by_default([390, 500, 1280], [1280]))
+def test_in_a_browser_many_arithmetics_stay_readable(tmp_path: Path, width: int) -> None:
+    """Twelve arithmetics of which most have the same accuracy, with texts that begin alike, and 20 layers."""
+    few = made_up(statistics=False)
+    texts = [f"fma(a=e4m3fn,b=mx(e2m1fn,{2**n}),acc=fp32)" for n in range(1, 9)]
+    results = list(few.results)
+    for n, text in enumerate(texts):
+        results.append(
+            dataclasses.replace(few.results[1], name=text, area=14.0 + 5 * n, metrics={"top1": 0.95 - 1e-3 * n})
+        )
+    layers = [
+        tuple(dataclasses.replace(r.layers[0], position=n, name=f"model/layer{n}/conv") for n in range(20))
+        for r in results
+    ]
+    results = [
+        dataclasses.replace(r, metrics={"top1": r.metrics["top1"]}, layers=its)
+        for r, its in zip(results, layers, strict=True)
+    ]
+    many = dataclasses.replace(few, results=tuple(results), metrics=("top1",))
+    many.write_report(tmp_path / "many.html")
+    seen = laid_out(tmp_path / "many.html", tmp_path, width, 1, FAULTS)
+    assert seen[:2] == [width, []]
+    assert seen[3] == []

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import numc
-from html_pages import CHROMIUM, Page, laid_out
+from html_pages import CHROMIUM, FAULTS, Page, laid_out
 from numc.frontends.imported import Imported
 from numc.support.errors import NumcError
 from numc.train import DenormalMonitor, DynamicPrecision, EpochStatistics, RunFolder, report
@@ -322,12 +322,13 @@ def test_in_a_browser_nothing_overflows_and_choices_choose(tmp_path: Path, width
         made_up_run(tmp_path / name, seed=seed, steps=60 + 60 * seed)
     report(*(tmp_path / name for name in names[: 1 if width == 390 else 2])).write_report(tmp_path / "x.html")
     look = (
+        f"[{FAULTS}, "
         "[['layer', 2], ['of', 1], ['count', 2], ['which', 3]].map(([id, n]) => {"
         "  const of = () => [...inner.querySelectorAll(`[data-${id}]`)]"
         "    .filter(e => e.getBoundingClientRect().height > 0).map(e => e.getAttribute(`data-${id}`));"
-        "  const before = of(); inner.getElementById(id).value = n; return [before, of()]; })"
+        "  const before = of(); inner.getElementById(id).value = n; return [before, of()]; })]"
     )
     seen = [laid_out(tmp_path / "x.html", tmp_path, width, scheme, look) for scheme in (0, 1)]
     assert [one[:2] for one in seen] == [[width, []]] * 2
     assert seen[0][2] != seen[1][2]
-    assert seen[0][3] == [[["0"], [str(n)]] for n in (2, 1, 2, 3)]
+    assert seen[0][3] == [[], [[["0"], [str(n)]] for n in (2, 1, 2, 3)]]

@@ -62,7 +62,7 @@ class TrainingReport:
         layers are on the page only.
         Raises NumcError if a file cannot be written, or if the packages of ``numc[report]`` are not installed.
         """
-        check_installed("matplotlib")
+        check_installed("matplotlib", "resvg_py")
         from numc.studies.report.plots import draw
 
         return draw(self._charts(), checked_path(folder))
