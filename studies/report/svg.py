@@ -203,7 +203,14 @@ def _beside(chart: Chart, box: Box) -> Iterator[str]:
         for number, n in enumerate(group.members):
             one, anchor = chart.series[n], "start" if group.dx > 0 else "end"
             yield written(
-                x + group.dx, first + number * LINE + 4, labels[n], colour(one.colour), anchor, 600, one.label
+                x + group.dx,
+                first + number * LINE + 4,
+                labels[n],
+                colour(one.colour),
+                anchor=anchor,
+                weight=600,
+                told=one.label,
+                more=_HALO,
             )
 
 
