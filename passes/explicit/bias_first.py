@@ -69,10 +69,10 @@ def _is_broadcast(add: ir.Operation, other: int) -> bool:
 
 
 def _moved(contraction: ir.Operation, add: ir.Operation, other: int) -> None:
-    place = linalg.input_count(contraction)
-    init, bias, maps = contraction.operands[place], add.operands[other], linalg.indexing_maps(add)
-    kind = ir.RankedTensorType(init.type)
+    at = linalg.input_count(contraction)
+    init, bias, maps = contraction.operands[at], add.operands[other], linalg.indexing_maps(add)
+    result = ir.RankedTensorType(init.type)
     with ir.InsertionPoint(contraction), contraction.location:
-        room, kinds = linalg.room(init, kind), ["parallel"] * kind.rank
-        contraction.operands[place] = linalg.generic([bias], room, [maps[other], maps[-1]], kinds, lambda x, _: x)
+        room, kinds = linalg.room(init, result), ["parallel"] * result.rank
+        contraction.operands[at] = linalg.generic([bias], room, [maps[other], maps[-1]], kinds, lambda x, _: x)
     linalg.replace(add, [contraction.results[0]])

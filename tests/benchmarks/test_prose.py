@@ -17,8 +17,8 @@ def cell(table: tuple[str, str], row: str, column: str) -> float:
     block = re.search(rf"<!-- benchmarks: {name} -->\n(.*?)<!-- end -->", (ROOT / page).read_text(), re.DOTALL)
     assert block is not None
     head, _, *rows = ([part.strip() for part in line.strip("|\n").split("|")] for line in block[1].splitlines())
-    found = next(each for each in rows if each[0].strip("`") == row)
-    return float(found[head.index(column)].split()[0])
+    numbers = next(each for each in rows if each[0].strip("`") == row)
+    return float(numbers[head.index(column)].split()[0])
 
 
 def over_fp32(operator: str) -> str:
@@ -45,6 +45,6 @@ SENTENCES = [
 
 @pytest.mark.parametrize(("page", "sentence", "want"), SENTENCES)
 def test_a_number_in_a_sentence_is_that_of_the_table(page: str, sentence: str, want) -> None:
-    found = re.search(sentence, (ROOT / page).read_text())
-    assert found is not None, sentence
-    assert found[1] == want()
+    match = re.search(sentence, (ROOT / page).read_text())
+    assert match is not None, sentence
+    assert match[1] == want()
