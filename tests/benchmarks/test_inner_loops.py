@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.cases import OPERATORS
 from benchmarks.models import graphs
-from benchmarks.sections.instructions import MATRIX, disassembled, machine_loop, product_loop
+from benchmarks.sections.instructions import DISASSEMBLERS, MATRIX, disassembled, machine_loop, product_loop
 from numc.compiler.targets import TARGETS
 from numc.frontends.load import load_file
 from numc.numerics.grammar import parse_fma
@@ -42,6 +42,33 @@ def test_vector_operations_per_multiply_add(tmp_path: Path, request: pytest.Fixt
     if request.config.getoption("--update-golden"):
         GOLDEN.write_text(json.dumps(found, indent=1) + "\n")
     assert found == json.loads(GOLDEN.read_text())
+
+
+def test_the_page_of_targets_says_the_same() -> None:
+    golden = json.loads(GOLDEN.read_text())
+    page = (Path(__file__).resolve().parents[2] / "docs" / "targets.md").read_text()
+    rows = re.findall(r"^\| `(.+)` \| (\S+) \+ (\S+) \| (\S+) \+ (\S+) \|$", page, flags=re.MULTILINE)
+    assert len(rows) > 8
+    for fma, *numbers in rows:
+        loops = [golden[f"{fma}, {name}"] for name in ("aarch64", "x86-64-v3")]
+        assert [float(n) for n in numbers] == [loop[part] for loop in loops for part in ("fmas", "others")], fma
+
+
+# All machine instructions of a multiply-add of four lanes: loads, the loop, spills and copies of addends, too.
+NEON_LOOPS = {"fp32": 1.4, "bf16_1_1": 3.6, "bf16_2_2{3}": 11.0, "fmac(e6m9)": 8.5}
+
+
+@pytest.mark.all
+@pytest.mark.skipif(shutil.which(DISASSEMBLERS["aarch64"]) is None, reason="needs the binutils for AArch64")
+@pytest.mark.parametrize("fma", NEON_LOOPS)
+def test_machine_instructions_of_neon(fma: str, tmp_path: Path) -> None:
+    pytest.importorskip("llvmlite")
+    product = load_file(graphs.matmul(MATRIX, str(tmp_path))[0])
+    counts = machine_loop(disassembled(product, fma, "aarch64", str(tmp_path)), product_loop(product, fma, "aarch64"))
+    assert counts is not None
+    assert counts["instructions"] <= NEON_LOOPS[fma]
+    if fma == "fp32":  # every multiply-add is an FMLA by a lane, and nothing is spilled
+        assert (counts["vector_instructions"], counts["stack_accesses"]) == (1, 0)
 
 
 def test_a_plain_fma_is_one_operation(tmp_path: Path) -> None:
