@@ -17,6 +17,7 @@ from numc.compiler.policy_table import policy_table
 from numc.compiler.programs.compile import contents
 from numc.frontends.imported import Imported
 from numc.frontends.load import has_inputs, load
+from numc.frontends.pytorch.folder import logits_of
 from numc.numerics.policy.policy import Policy
 from numc.numerics.policy.text import parse_policy
 from numc.runtime.program import Program, seed_number
@@ -27,6 +28,7 @@ from numc.studies.metrics import SquaredError, Sums, check_metrics
 from numc.support.arguments import check_function, checked
 from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError, did_you_mean, escaped, quoted, shortened
+from numc.support.files import is_language_model
 from numc.support.keywords import about, keywords
 
 Array = npt.NDArray[Any]
@@ -126,15 +128,19 @@ def bisect(model: Any, given: BisectOptions) -> Bisection:
 
     The set is 1-minimal: it is not enough without any one of its layers, though there may be a smaller set. Each try
     compiles and runs a program.
-    model: a file, an onnx.ModelProto or imported text.
+    model: a file, an onnx.ModelProto or imported text; or a folder with a language model of transformers, whose data
+    are tokens [windows, length] (numc.token_windows).
     Raises NumcError if the model, the data or an option is not valid, and Interrupted for Ctrl-C.
     """
     _check_options(model, given)
     seed, threads, fixed = seed_number(given.seed), given.checked_threads(), given.fixed()
     options = Options(fma=given.fma, ops=given.ops, policy=given.policy, target=given.target)
     policy, _ = options.resolved()
-    imported = load(model, shapes=fixed, purpose="bisect")
-    source = model if isinstance(model, (str, os.PathLike)) else imported
+    if of_language := is_language_model(model):
+        imported = load(*logits_of(model, given.data), shapes=fixed, purpose="bisect")
+    else:
+        imported = load(model, shapes=fixed, purpose="bisect")
+    source = model if isinstance(model, (str, os.PathLike)) and not of_language else imported
     inputs, of_model = signature(imported)
     symbols = {argument.name: argument.symbols for argument in imported.inputs}
     data = check_data(given.data, given.labels, inputs, of_model[0], symbols, given.batch)

@@ -135,12 +135,7 @@ def compare(model: Any, given: CompareOptions) -> Comparison:
     threads, fixed = given.checked_threads(), given.fixed()
     fraction = sampling(given.sample) if given.statistics else None
     columns = _columns(given.fmas, given.policies)
-    if is_language_model(model):
-        module, example_inputs = logits_of(model, given.data)
-        _, imported = named_model(module, example_inputs, fixed, given.dynamic_shapes)
-        name = os.fspath(model)
-    else:
-        name, imported = named_model(model, given.example_inputs, fixed, given.dynamic_shapes)
+    name, imported = judged_model(model, given, fixed)
     tables = [column.check(imported) for column in columns]
     inputs, outputs = signature(imported)
     chosen = named_output(given.output, outputs)
@@ -357,6 +352,14 @@ def _weights(made: Contents) -> tuple[int, int]:
     """Return the size of the weights in bytes, in memory and in the file."""
     weights = [argument for argument in made.abi.arguments if isinstance(argument, Weight)]
     return sum(weight.nbytes for weight in weights), sum(array.nbytes for array in made.weights)
+
+
+def judged_model(model: Any, given: Judged, fixed: Any, purpose: str = "compare") -> tuple[str, Imported]:
+    """Return what `named_model` does, also of a folder with a language model, for windows of tokens as data."""
+    if not is_language_model(model):
+        return named_model(model, given.example_inputs, fixed, given.dynamic_shapes, purpose=purpose)
+    module, example_inputs = logits_of(model, given.data)
+    return os.fspath(model), named_model(module, example_inputs, fixed, given.dynamic_shapes, purpose=purpose)[1]
 
 
 def named_model(

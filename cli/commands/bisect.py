@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from numc.cli import output
-from numc.cli.inputs import data_option, read_data, read_labels
+from numc.cli.samples import Samples, samples_options
 from numc.cli.source import Arithmetic, arithmetic_options, check_model, fixed_options
 from numc.support.errors import NumcError
 from numc.support.files import check_writable
@@ -31,18 +31,18 @@ Exit status: 0, 1 if all layers in fp32 are not enough, 2 for bad input, 130 aft
 Examples:
   numc bisect model.onnx --fma 'fmac(e5m2)' --data x.npz --tolerance 1e-3
   numc bisect model.onnx --policy mixed.policy --data x.npz --tolerance 1e-3 -o fixed.policy
+  numc bisect gpt2/ --fma 'fmac(e5m2)' --tokens val.bin --length 512 --tolerance 1e-2
   numc bisect model.onnx --fma bf16_1_1 --data x.npz --metric top1 --labels y.npy --tolerance 0.005
 """
 
 
 @click.command("bisect", epilog=_EPILOG)
-@click.argument("model", metavar="MODEL.onnx|MODEL.mlir|MODEL.pt2")
+@click.argument("model", metavar="MODEL.onnx|MODEL.mlir|MODEL.pt2|FOLDER")
 @arithmetic_options
 @fixed_options
-@data_option
+@samples_options
 @click.option("--tolerance", type=float, required=True, metavar="T", help="The largest error that is allowed.")
 @click.option("--metric", default="relative", show_default=True, metavar="M", help="relative, mse or top1.")
-@click.option("--labels", metavar="FILE", help="Class numbers, for top1.")
 @click.option("--batch", type=click.IntRange(1), default=64, help="Samples that run at once.", show_default=True)
 @click.option("--output", "-o", "out", metavar="FILE", help="Write the policy that was found.")
 @click.option("--seed", type=int, default=0, metavar="N", help="Seed of stochastic roundings; default: 0.")
@@ -53,10 +53,9 @@ def bisect_command(
     context: click.Context,
     model: str,
     arithmetic: Arithmetic,
-    data: tuple[str, ...],
+    samples: Samples,
     tolerance: float,
     metric: str,
-    labels: str | None,
     batch: int,
     out: str | None,
     seed: int,
@@ -73,13 +72,16 @@ def bisect_command(
     if arithmetic.fma is None and arithmetic.ops is None and arithmetic.policy is None:
         raise NumcError("nothing to bisect: give the arithmetic that is not fp32, with --fma, --ops or --policy")
     options = arithmetic.options()
+    data, labels = samples.read(model)
+    if samples.tokens is not None and metric != "top1":
+        labels = None
     from numc.studies.bisect import Interrupted, bisect
 
     try:
         with _progress() as progress:
             bisection = bisect(
-                model, read_data(data), fma=options.fma, ops=options.ops, policy=options.policy,
-                tolerance=tolerance, metric=metric, labels=None if labels is None else read_labels(labels),
+                model, data, fma=options.fma, ops=options.ops, policy=options.policy,
+                tolerance=tolerance, metric=metric, labels=labels,
                 batch=batch, shapes=arithmetic.fixed, target=options.target, threads=threads, seed=seed,
                 progress=progress,
             )  # fmt: skip

@@ -15,18 +15,14 @@ import click
 
 from numc.cli import output
 from numc.cli.grouped import grouped
-from numc.cli.inputs import read_data, read_labels
+from numc.cli.samples import Samples, samples_options
 from numc.cli.source import check_model, fixed_options
 from numc.support.arguments import Fixed, checked_text
 from numc.support.errors import NumcError, quoted
 from numc.support.files import check_writable
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from numc.studies.comparison import Comparison
-
-    Array = npt.NDArray[Any]
 
 
 _EPILOG = """\b
@@ -60,36 +56,6 @@ class Columns:
             if fmas.setdefault(name, operator) != operator:
                 raise NumcError(f"--fma {quoted(name)}: names two operators, want a name for each")
         return {"fmas": fmas, "policies": self.policies} if fmas or self.policies else {}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Samples:
-    """The samples that a model runs on: files, or windows of tokens."""
-
-    data: tuple[str, ...]
-    tokens: str | None
-    length: int | None
-    stride: int | None
-    labels: str | None
-
-    def read(self, model: str) -> tuple[Any, Array | None]:
-        """Return data and labels. Raises NumcError for options that do not fit."""
-        if self.tokens is None:
-            if self.length is not None or self.stride is not None:
-                option = "--stride" if self.length is None else "--length"
-                raise NumcError(f"{option} is about --tokens: give --tokens FILE")
-            if not self.data:
-                raise NumcError("nothing to run the model on: give --data FILE, or --tokens FILE and --length N")
-            return read_data(self.data), None if self.labels is None else read_labels(self.labels)
-        if self.data or self.labels is not None:
-            raise NumcError("--tokens says what the inputs and the labels are: leave --data and --labels out")
-        if self.length is None:
-            raise NumcError("--tokens needs --length N, the number of tokens that the model gets at once")
-        from numc.frontends.pytorch.folder import text_tokens
-        from numc.studies.language.tokens import token_windows
-
-        tokens = text_tokens(model, self.tokens) if self.tokens.endswith(".txt") else self.tokens
-        return token_windows(tokens, self.length, self.stride)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,17 +112,7 @@ class Places:
     click.option("--fma", "fmas", multiple=True, metavar="[NAME=]FMA,...", help="Operators. Repeatable."),
     click.option("--policy", "policies", multiple=True, metavar="FILE", help="One more: a policy. Repeatable."),
 )
-@grouped(
-    "samples",
-    Samples,
-    click.option("--data", multiple=True, metavar="[NAME=]FILE", help="Inputs: .npz or .npy. Repeatable."),
-    click.option(
-        "--tokens", metavar="FILE", help="Instead of --data: .npy, .npz or .bin of tokens, or .txt for a FOLDER."
-    ),
-    click.option("--length", type=click.IntRange(2), metavar="N", help="Of windows of --tokens; needed with it."),
-    click.option("--stride", type=click.IntRange(1), metavar="N", help="From window to window; default: the length."),
-    click.option("--labels", metavar="FILE", help="Class numbers, or values like the output's."),
-)
+@samples_options
 @click.option("--metric", "metrics", multiple=True, metavar="NAME,...", help="top1, top5, mse, cosine, perplexity.")
 @click.option("--output", "output_name", metavar="NAME", help="The output that is compared; default: the first.")
 @click.option("--batch", type=click.IntRange(1), default=64, help="Samples that run at once.", show_default=True)

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,7 +14,7 @@ import click
 from numc.cli import output
 from numc.cli.commands.compare import command_line, split_list
 from numc.cli.grouped import grouped
-from numc.cli.inputs import read_data, read_labels
+from numc.cli.samples import Samples, samples_options
 from numc.cli.source import check_model, fixed_options
 from numc.support.arguments import Fixed
 from numc.support.errors import NumcError, quoted
@@ -32,41 +32,47 @@ Ctrl-C leaves what is finished in the folder; --resume FOLDER with the same comm
 Examples:
   numc search model.onnx --data x.npz --labels x.npz --tolerance 1% -o found
   numc search model.onnx --data x.npz --operators bf16_1_1,bf16_1_2,fp32 --objective area --tolerance 1e-4
+  numc search gpt2/ --tokens val.bin --length 512 --metric perplexity --tolerance 1% --by kind
   numc search model.onnx --data x.npz --tolerance 0.01 --sampler tpe --trials 100 --workers 4 \\
     --space m=2..4 --settings 'fma = fma(a=bfp(16,3,{m}),b=bfp(16,3,{m}),acc=fp32)' --objective passes
 """
 
 
 @dataclass(frozen=True, kw_only=True)
-class Samples:
-    """The files of the samples that decide, and of those that are only reported."""
+class Reported:
+    """The files of the samples that are only reported."""
 
-    data: tuple[str, ...]
-    labels: str | None
     report_data: tuple[str, ...]
+    report_tokens: str | None
     report_labels: str | None
 
-    def read(self) -> dict[str, Any]:
-        """Return their arrays by the names that numc.search has for them. Raises NumcError."""
-        return {
-            "data": read_data(self.data) if self.data else None,
-            "labels": None if self.labels is None else read_labels(self.labels),
-            "report_data": read_data(self.report_data) if self.report_data else None,
-            "report_labels": None if self.report_labels is None else read_labels(self.report_labels),
-        }
+    def read(self, model: str, samples: Samples) -> dict[str, Any]:
+        """Return the arrays of both by the names that numc.search has for them. Raises NumcError."""
+        given: dict[str, Any] = {}
+        if samples.is_given:
+            given["data"], given["labels"] = samples.read(model)
+        if self.report_tokens is not None and samples.tokens is None:
+            raise NumcError("--report-tokens needs --tokens and --length, the windows of the samples that decide")
+        reported = replace(
+            samples, data=self.report_data, tokens=self.report_tokens, labels=self.report_labels,
+            **({} if self.report_tokens is not None else {"length": None, "stride": None}),
+        )  # fmt: skip
+        if reported.is_given:
+            given["report_data"], given["report_labels"] = reported.read(model)
+        return given
 
 
 @click.command("search", epilog=_EPILOG)
-@click.argument("model", metavar="MODEL.onnx|MODEL.mlir|MODEL.pt2")
+@click.argument("model", metavar="MODEL.onnx|MODEL.mlir|MODEL.pt2|FOLDER")
+@samples_options
 @grouped(
-    "samples",
-    Samples,
-    click.option("--data", multiple=True, metavar="[NAME=]FILE", help="Inputs: .npz or .npy. Repeatable."),
-    click.option("--labels", metavar="FILE", help="Class numbers, or values like the output's."),
+    "reported",
+    Reported,
     click.option(
         "--report-data", multiple=True, metavar="[NAME=]FILE", help="Samples that are only reported. Repeatable."
     ),
-    click.option("--report-labels", metavar="FILE", help="Their labels."),
+    click.option("--report-tokens", metavar="FILE", help="Instead of --report-data: tokens, in windows of --length."),
+    click.option("--report-labels", metavar="FILE", help="The labels of --report-data."),
 )
 @click.option(
     "--tolerance", required=True, metavar="NUMBER|N%", help="By how much the metric may be worse than fp32's."
@@ -104,6 +110,7 @@ def search_command(
     /,
     model: str,
     samples: Samples,
+    reported: Reported,
     tolerance: str,
     operators: tuple[str, ...],
     only: tuple[str, ...],
@@ -123,7 +130,7 @@ def search_command(
         "tolerance": _number(tolerance),
         "operators": [operator for text in operators for operator in split_list("--operators", text)],
         "only": [name for text in only for name in split_list("--only", text)],
-        **samples.read(),
+        **reported.read(model, samples),
         "workers": workers or 0,
         "folder": resume or folder,
         "resume": resume is not None,

@@ -14,7 +14,7 @@ from numc.compiler.options import Options
 from numc.compiler.policy_table import policy_table
 from numc.frontends.load import title_of
 from numc.numerics.policy.layer import Layer
-from numc.studies.compare import named_model, named_output
+from numc.studies.compare import judged_model, named_output
 from numc.studies.cost import decisions_of, report
 from numc.studies.data import Data
 from numc.studies.metrics import check_metrics
@@ -141,7 +141,7 @@ def search(model: Any, given: SearchOptions) -> Search:
 
 def _of_data(model: Any, given: SearchOptions, threads: int | None) -> _Subject:
     """Return a model that is run on data. Raises NumcError if they do not fit."""
-    name, imported = named_model(model, given.example_inputs, given.fixed(), given.dynamic_shapes, purpose="search")
+    name, imported = judged_model(model, given, given.fixed(), "search")
     inputs, outputs = signature(imported)
     output = named_output(given.output, outputs)
     symbols = {argument.name: argument.symbols for argument in imported.inputs}

@@ -71,3 +71,55 @@ def test_a_folder_is_no_program(numc_run, tiny):
     refused = numc_run("diff", tiny, tiny, "--data", "x.npz")
     assert refused.status == 2
     assert "is a model: compile it" in refused.err
+
+
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("tokens") / "text.npy"
+    np.save(path, np.random.default_rng(0).integers(0, tiny_language.VOCABULARY, 64))
+    return path
+
+
+@pytest.mark.all
+def test_search_and_bisect(numc_run, tiny, tokens, tmp_path):
+    """Both judge the model by the windows that compare judges it by."""
+    windows = ["--tokens", tokens, "--length", "16"]
+    found = numc_run("search", tiny, *windows, "--tolerance", "1%", "--metric", "perplexity",
+                     "--by", "model", "--operators", "bf16_1_1,mp", "--objective", "area", "--json")  # fmt: skip
+    assert found.status == 0, found.err
+    searched = json.loads(found.out)
+    assert searched["samples"] == {"search": 2, "report": 2}
+    reported = numc_run("search", tiny, *windows, "--tolerance", "1%", "--metric", "perplexity",
+                        "--report-tokens", tokens, "--by", "model", "--operators", "mp", "--objective", "area", "--json")  # fmt: skip
+    fp32 = next(row for row in json.loads(reported.out)["rows"] if row["name"] == "fp32")
+    assert fp32["search"] == fp32["report"]
+    compared = json.loads(numc_run("compare", tiny, *windows, "--metric", "perplexity", "--fma", "mp",
+                                   "--no-stats", "--json").out)  # fmt: skip
+    assert compared["results"][0]["metrics"]["perplexity"] == pytest.approx(fp32["search"], rel=1e-6)
+    bisected = numc_run("bisect", tiny, *windows, "--fma", "fmac(e5m2)", "--tolerance", "1e-4", "--json")
+    assert bisected.status == 0, bisected.err
+    assert json.loads(bisected.out)["layers"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["search", "--tolerance", "1%", "--report-tokens", "x.npy", "--data", "x.npy"],
+            "--report-tokens needs --tokens",
+        ),
+        (["search", "--tolerance", "1%", "--length", "8"], "--length is about --tokens: give --tokens FILE"),
+        (
+            ["bisect", "--fma", "mp", "--tolerance", "1"],
+            "nothing to run the model on: give --data FILE, or --token",
+        ),
+        (["bisect", "--fma", "mp", "--tolerance", "1", "--tokens", "TOKENS"], "--tokens needs --length N"),
+    ],
+)
+def test_what_studies_refuse(numc_run, tiny, tokens, monkeypatch, tmp_path, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", np.zeros((2, 8), np.float32))
+    command, *rest = (str(tokens) if a == "TOKENS" else a for a in arguments)
+    refused = numc_run(command, tiny, *rest)
+    assert refused.status == 2
+    assert message in refused.err
