@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from numc.cli import complete
 from numc.cli.grouped import grouped
 from numc.support.arguments import Fixed, checked_fixed
 from numc.support.errors import NumcError, quoted, shortened
@@ -73,8 +74,18 @@ class Arithmetic:
 arithmetic_options = grouped(
     "arithmetic",
     Arithmetic,
-    click.option("--fma", metavar="FMA", help="FMA operator of every contraction: `numc list fmas`, or its text."),
-    click.option("--ops", metavar="FORMAT", help="Format of every other float operation: `numc list formats`."),
+    click.option(
+        "--fma",
+        metavar="FMA",
+        shell_complete=complete.operators,
+        help="FMA operator of every contraction: `numc list fmas`, or its text.",
+    ),
+    click.option(
+        "--ops",
+        metavar="FORMAT",
+        shell_complete=complete.formats,
+        help="Format of every other float operation: `numc list formats`.",
+    ),
     click.option("--policy", metavar="FILE", help="Arithmetic by layer: a file, its text, or a preset."),
     click.option("--target", metavar="CPU", help="host (default) or one of `numc list targets`."),
     click.option(

@@ -24,7 +24,7 @@ from numc.numerics.formats import (
 )
 from numc.numerics.formats import KINDS as SINGLE_KINDS
 from numc.numerics.groups import GroupConversion, GroupFormat
-from numc.numerics.kinds import GROUP_FORMATS, GROUP_SYNTAX, KINDS
+from numc.numerics.kinds import GROUP_FORMATS, KINDS
 from numc.numerics.operators import ALIASES, DEFINED, FMAS, FP32, Fma, parts_of
 from numc.numerics.units import NAMED
 from numc.support.arguments import whole_number
@@ -91,11 +91,13 @@ def read_fma(text: str) -> Fma:
     if str(head) in _CALLS:
         raise NumcError(f"operator '{name}' needs its formats: want {_CALLS[str(head)]}")
     _check_sized(name)
-    near = did_you_mean(name.lower(), [*NAMED, *DEFINED, *ALIASES, *GROUP_FORMATS, *FORMATS])
+    operators = [*NAMED, *DEFINED, *ALIASES, *GROUP_FORMATS]
+    single = [name for name, fmt in FORMATS.items() if fmt.parts == 1 and name not in operators]
+    near = did_you_mean(name.lower(), [*operators, *single], 3, lambda it: f"fmac({it})" if it in single else it)
     raise NumcError(
-        f"unknown FMA operator {quoted(name)}{near}: want {', '.join(FMAS)}, a unit of 'numc list units', "
-        f"{', '.join(_CALLS.values())}, "
-        f"{GROUP_SYNTAX}"
+        f"unknown FMA operator {quoted(name)}{near}: want a name of 'numc list fmas' or 'numc list units', "
+        f"fma(a=F, b=F, acc=G), {', '.join(text for key, text in _CALLS.items() if key != 'fma')}, or the text of a "
+        "format of groups such as bfp(16,3,4)"
     )
 
 
@@ -269,9 +271,10 @@ def _fixed_format(node: Token | Tree[Token]) -> Format:
     if re.fullmatch(r"bf16x\d+", name, re.ASCII):
         raise NumcError(f"format {quoted(name)}: want bf16x1, bf16x2 or bf16x3")
     _check_sized(name)
-    near = did_you_mean(name.lower(), [*FORMATS, *GROUP_FORMATS])
+    near = did_you_mean(name.lower(), [*FORMATS, *GROUP_FORMATS], 3)
     raise NumcError(
-        f"unknown format {quoted(name)}{near}: want {', '.join(FORMATS)}, {SYNTAX}; along an axis {GROUP_SYNTAX}"
+        f"unknown format {quoted(name)}{near}: want a name of 'numc list formats', {SYNTAX}, or along an axis the text "
+        "of a format of groups such as bfp(16,3,4)"
     )
 
 
@@ -318,7 +321,8 @@ def _call(tree: Tree[Token]) -> Fma:
     name = str(tree.children[0])
     if name not in _CALLS:
         near = did_you_mean(name.lower(), _CALLS)
-        raise NumcError(f"unknown FMA operator {quoted(name + '(...)')}{near}: want {', '.join(_CALLS.values())}")
+        calls = ", ".join(["fma(a=F, b=F, acc=G)", *(text for key, text in _CALLS.items() if key != "fma")])
+        raise NumcError(f"unknown FMA operator {quoted(name + '(...)')}{near}: want {calls}")
     given = _arguments(name, tree.children[1:])  # type: ignore[arg-type]
     path, parameters = _path(given["datapath"]) if "datapath" in given else ("fp32", {})
     result = {key: parameters.pop(key) for key in _RESULT if path == "fused" and key in parameters}

@@ -7,7 +7,7 @@ without characters that change how a terminal shows it.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 FAULT = "this is a fault of numc: report it with the output of `numc doctor`"
 """The request at the end of messages about faults of numc."""
@@ -66,7 +66,14 @@ class CompilerBug(Exception):  # noqa: N818
         super().__init__(shortened(message, _LONGEST))
 
 
-def did_you_mean(name: str, candidates: Iterable[str]) -> str:
-    """Return ``" (did you mean 'x' or 'y'?)"`` with the candidates closest to `name`, or "" if none is close."""
-    near = [] if len(name) > 200 else difflib.get_close_matches(name, list(candidates), n=2, cutoff=0.6)
-    return f" (did you mean {' or '.join(map(quoted, near))}?)" if near else ""
+def did_you_mean(
+    name: str, candidates: Iterable[str], most: int = 2, written: Callable[[str], str] = lambda candidate: candidate
+) -> str:
+    """Return ``" (did you mean 'x' or 'y'?)"`` with the candidates closest to `name`, or "" if none is close.
+
+    written: what a user writes to get a candidate.
+    """
+    distinct = list(dict.fromkeys(candidates))
+    near = [] if len(name) > 200 else difflib.get_close_matches(name, distinct, n=most, cutoff=0.6)
+    *others, last = [quoted(written(candidate)) for candidate in near] or [""]
+    return f" (did you mean {', '.join(others)}{' or ' * bool(others)}{last}?)" if near else ""

@@ -46,7 +46,13 @@ def check_writable(path: Path) -> None:
     if not folder.is_dir():
         raise NumcError(f"{path}: cannot write: there is no folder {folder}: create it first")
     if not os.access(folder, os.W_OK | os.X_OK) or (path.exists() and not os.access(path, os.W_OK)):
-        raise NumcError(f"{path}: cannot write: permission denied: name another place for the output")
+        raise NumcError(f"{path}: cannot write: {why_not(folder)}: name another place for the output")
+
+
+def why_not(folder: Path) -> str:
+    """Return why nothing can be written in a folder that is there."""
+    is_read_only = os.statvfs(folder).f_flag & os.ST_RDONLY
+    return "its file system is read-only" if is_read_only else "permission denied"
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from numc.cli import output
+from numc.cli import complete, output
 from numc.cli.grouped import grouped
 from numc.cli.samples import Samples, samples_options
 from numc.cli.source import check_model, fixed_options
 from numc.support.arguments import Fixed, checked_text
 from numc.support.errors import NumcError, quoted
-from numc.support.files import check_writable
+from numc.support.files import check_writable, why_not
 
 if TYPE_CHECKING:
     from numc.studies.comparison import Comparison
@@ -91,7 +91,7 @@ class Places:
             folder = Path(self.plots)
             if folder.is_dir():
                 if not os.access(folder, os.W_OK | os.X_OK):
-                    raise NumcError(f"{folder}: cannot write: permission denied: name another folder for plots")
+                    raise NumcError(f"{folder}: cannot write: {why_not(folder)}: name another folder for plots")
             else:
                 check_writable(folder)
                 if folder.exists():
@@ -109,7 +109,14 @@ class Places:
 @grouped(
     "columns",
     Columns,
-    click.option("--fma", "fmas", multiple=True, metavar="[NAME=]FMA,...", help="Operators. Repeatable."),
+    click.option(
+        "--fma",
+        "fmas",
+        multiple=True,
+        metavar="[NAME=]FMA,...",
+        shell_complete=complete.operators,
+        help="Operators. Repeatable.",
+    ),
     click.option("--policy", "policies", multiple=True, metavar="FILE", help="One more: a policy. Repeatable."),
 )
 @samples_options
@@ -154,6 +161,9 @@ def compare_command(
     places.check()
     results = places.kept()
     names = [name for text in metrics for name in split_list("--metric", text)]
+    from numc.studies.metrics import check_names
+
+    check_names(names)  # before a tokenizer is read
     data, labels = samples.read(model)
     compared = columns.read()
     from numc.studies.compare import Interrupted, compare

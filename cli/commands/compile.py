@@ -17,7 +17,7 @@ from numc.cli.inputs import read_named
 from numc.cli.source import Arithmetic, arithmetic_options, check_model, fixed_options
 from numc.cli.times import print_times, timed
 from numc.support.errors import NumcError, did_you_mean, quoted
-from numc.support.files import check_writable
+from numc.support.files import check_writable, checked_path
 
 if TYPE_CHECKING:
     from numc.runtime.container import Description
@@ -147,8 +147,11 @@ def _check_emit(stage: str, given: Iterable[str]) -> None:
 
 
 def _folder(path: str) -> Path:
+    folder = checked_path(path)
+    if not folder.parent.is_dir():
+        raise NumcError(f"--dump-dir {path}: cannot write: there is no folder {folder.parent}: create it first")
     try:
-        Path(path).mkdir(parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True)
     except OSError as error:
         raise NumcError(f"--dump-dir {path}: cannot create the folder: {error.strerror or error}") from None
     check_writable(Path(path, "numc.mlir"))

@@ -81,11 +81,9 @@ def explain_command(
     shown = found.layers if want_all else decided(found.layers, found.policy)
     columns = ("layer", "kind", "shape", "fma", "ops", "rule")
     output.table(columns, [[row[c] or "-" for c in columns] for row in shown])
-    from numc.numerics.grammar import stated_fma
-    from numc.numerics.notes import notes_of
+    from numc.numerics.notes import notes_in
 
-    operators = dict.fromkeys(row["fma"] for row in shown if row["fma"])
-    for note in dict.fromkeys(note for text in operators for note in notes_of(stated_fma(text))):
+    for note in notes_in(dict.fromkeys(row["fma"] for row in shown if row["fma"])):
         output.say(note, err=not sys.stdout.isatty())
     if found.quantised:
         output.say(f"the weights are those of {found.quantised}", err=not sys.stdout.isatty())

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from numc.cli import output
+from numc.support.errors import NumcError, did_you_mean, quoted
 from numc.support.versions import check_torch_mlir
 
 _EPILOG = """\b
@@ -221,8 +222,17 @@ _LISTS: dict[str, Callable[[], Rows]] = {
 }
 
 
+class _Table(click.Choice[str]):
+    """The name of a table."""
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> str:
+        if value not in _LISTS:
+            raise NumcError(f"table {quoted(value)}: unknown{did_you_mean(value, _LISTS)}: want {', '.join(_LISTS)}")
+        return str(value)
+
+
 @click.command("list", epilog=_EPILOG)
-@click.argument("what", type=click.Choice(list(_LISTS)))
+@click.argument("what", metavar="TABLE", type=_Table(list(_LISTS)))
 @click.option("--json", "want_json", is_flag=True, help="Print JSON.")
 def list_command(what: str, want_json: bool) -> None:
     """List formats, FMA operators, units, datapaths, areas, machines, presets, passes in order, stages or targets."""

@@ -48,9 +48,9 @@ class Reported:
 
     def read(self, model: str, samples: Samples) -> dict[str, Any]:
         """Return the arrays of both by the names that numc.search has for them. Raises NumcError."""
-        given: dict[str, Any] = {}
+        arrays: dict[str, Any] = {}
         if samples.is_given:
-            given["data"], given["labels"] = samples.read(model)
+            arrays["data"], arrays["labels"] = samples.read(model)
         if self.report_tokens is not None and samples.tokens is None:
             raise NumcError("--report-tokens needs --tokens and --length, the windows of the samples that decide")
         reported = replace(
@@ -58,8 +58,8 @@ class Reported:
             **({} if self.report_tokens is not None else {"length": None, "stride": None}),
         )  # fmt: skip
         if reported.is_given:
-            given["report_data"], given["report_labels"] = reported.read(model)
-        return given
+            arrays["report_data"], arrays["report_labels"] = reported.read(model)
+        return arrays
 
 
 @click.command("search", epilog=_EPILOG)
@@ -110,7 +110,6 @@ def search_command(
     /,
     model: str,
     samples: Samples,
-    reported: Reported,
     tolerance: str,
     operators: tuple[str, ...],
     only: tuple[str, ...],
@@ -123,6 +122,7 @@ def search_command(
     **options: Any,
 ) -> None:
     """Find the cheapest arithmetic of every layer whose metric stays within a tolerance of fp32."""
+    reported: Reported = options.pop("reported")
     check_model(model)
     if folder is not None and resume is not None:
         raise NumcError("--output starts a search, --resume goes on with one: leave one of them out")

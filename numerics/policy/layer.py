@@ -93,7 +93,9 @@ def kinds_of(operator: str) -> tuple[str, ...]:
     name = operator.removeprefix("aten.").split(".")[0]
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_")
     found = [family for family, pattern in _FAMILIES if re.search(pattern, name)]
-    return tuple(dict.fromkeys([*found, *filter(None, [name])]))
+    # A linear layer is called so in PyTorch, whatever operation it becomes.
+    found_later = ["linear"] if name in ("gemm", "addmm") else []
+    return tuple(dict.fromkeys([*found, *filter(None, [name]), *found_later]))
 
 
 def role_of(kinds: tuple[str, ...]) -> str:

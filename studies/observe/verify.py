@@ -8,6 +8,7 @@ observed and has to give the same results.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -156,11 +157,8 @@ class Watch:
             return
         view.unwatch()
         # The first execution gets all samples of the contraction, later ones in a loop one each.
-        count = 1 if self.checked[kernel] else self._each
-        sizes = view.sizes
-        places = {tuple(int(self._rng.integers(n)) for n in sizes) for _ in range(count)} if all(sizes) else set()
-        for batch, row, lane in sorted(places):
-            place = (batch, row, lane)
+        count = 1 if self.checked[kernel] else self._share()
+        for place in self._places(view.sizes, count):
             sides = ("lane", "row") if about["swap"] else ("row", "lane")
             start, got = self._probe[0][place], self._probe[1][place]
             fma, depth = view.operator(about), view.depth
@@ -175,6 +173,19 @@ class Watch:
                 )
             if self._progress:
                 self._progress(sum(self.checked.values()), self._samples)
+
+    def _share(self) -> int:
+        """The samples of the next contraction: those that are left are shared by the contractions that are left."""
+        if not self._samples:
+            return self._each
+        left = self._samples - sum(self.checked.values())
+        return max(1, left // max(1, list(self.checked.values()).count(0)))
+
+    def _places(self, sizes: tuple[int, int, int], count: int) -> list[tuple[int, int, int]]:
+        """Different places of outputs, as many as are wanted, or all."""
+        total = math.prod(sizes)
+        chosen = self._rng.choice(total, min(count, total), replace=False) if total else np.empty(0, np.int64)
+        return [tuple(map(int, np.unravel_index(n, sizes))) for n in sorted(chosen)]  # type: ignore[misc]
 
     @staticmethod
     def _recomputed(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from numc.numerics.notes import notes_in
 from numc.studies.metrics import METRICS
 from numc.studies.report import comparison_charts as charts
 from numc.studies.report.charts import Chart
@@ -35,6 +36,7 @@ def render(comparison: ComparisonData) -> str:
             swamping=[drawn(chart, labels="") for chart in charts.swamping(comparison)],
             exponents=[ridge(chart) for chart in charts.exponents(comparison)],
             notes=_notes(comparison),
+            meanings=notes_in(dict.fromkeys(row["fma"] for r in comparison.results for row in r.table if row["fma"])),
             apart=[(r.name, ", ".join(r.apart)) for r in comparison.results if r.apart],
             tables=_tables(comparison),
             agrees=AGREES,

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from numc.numerics.notes import notes_in_policy
 from numc.studies.report.charts import Chart, Rule, Series, linear
 from numc.studies.report.colours import colour
 from numc.studies.report.drawing import drawn, environment
@@ -29,6 +30,7 @@ def render(found: Search) -> str:
             last=found.rows[-1],
             text=metric.text,
             tolerance=_tolerance(found),
+            meanings=notes_in_policy(found.policy),
             front=drawn(front_chart(found), labels=""),
             keys=[(label, _look(shade)) for label, shade in _KEYS],
             widths=None if best is None or len(found.space.groups) < 2 else drawn(width_chart(found, best), "ends"),

@@ -486,3 +486,11 @@ def test_equal_policies_share_a_cached_program_and_others_do_not(
     assert not cached('\nlayer "first" mp')  # the table names another line
     assert not cached('layer "second" mp')
     assert isinstance(load_policy("mp"), Policy)
+
+
+def test_linear_layers_have_the_kind_of_their_class():
+    """As torch.nn.Linear, and as the nodes of ONNX that torch.onnx exports for it."""
+    for operator in ("Gemm", "aten.addmm.default", "aten.linear.default"):
+        assert "linear" in kinds_of(operator)
+    assert kinds_of("Gemm")[0] == "gemm"
+    assert "linear" not in kinds_of("MatMul")

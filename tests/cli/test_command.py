@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import types
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -24,7 +25,8 @@ from numc.numerics.kinds import GROUP_FORMATS
 from numc.numerics.operators import FMAS
 from numc.numerics.policy.presets import PRESETS
 from numc.numerics.units import UNITS
-from numc.support.errors import CompilerBug
+from numc.support.errors import CompilerBug, NumcError
+from numc.support.files import check_writable
 from rooms import ROOMS
 
 ROOT = str(Path(numc.__file__).parents[1])
@@ -129,7 +131,7 @@ def test_unknown_commands_and_lists(numc_run):
     done = numc_run("compil")
     assert done.status == 2
     assert "No such command 'compil'" in done.error
-    assert "'x' is not one of 'formats', 'fmas'" in numc_run("list", "x").error
+    assert "table 'x': unknown: want formats, fmas" in numc_run("list", "x").error
 
 
 def _fails(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
@@ -230,3 +232,65 @@ def test_a_terminal_gets_tables_that_shorten_nothing():
     assert ["dlfloat16", "16", "10", "-30", "31", "4.29077e+09", "2^-30", "-"] in rows
     assert "…" not in done.stdout
     assert "\t" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            "compile x.mlir --fma nosuch",
+            "unknown FMA operator 'nosuch': want a name of 'numc list fmas' or 'numc list ",
+        ),
+        ("compile x.mlir --fma bf17", "unknown FMA operator 'bf17' (did you mean 'fmac(bf16)'?): want a name of 'numc"),
+        ("compile x.mlir --fma hopper_bf17", "(did you mean 'hopper_bf16', 'hopper_fp16' or 'hopper_tf32'?): want a "),
+        (
+            "compile x.mlir --ops bf17",
+            "unknown format 'bf17' (did you mean 'bf16', 'bf16x3' or 'bf16x2'?): want a name",
+        ),
+        ("compile x.mlir --dump-dir a/b", "--dump-dir a/b: cannot write: there is no folder a: create it first"),
+        ("list fma", "table 'fma': unknown (did you mean 'fmas' or 'formats'?): want formats, fmas, units, datapaths"),
+        ("compare . --tokens x.txt --length 8 --metric ppl", "unknown metric 'ppl': want top1, top5, mse, cosine, p"),
+    ],
+)
+def test_words_of_mistakes_are_few_and_near(numc_run, folder, arguments, said):
+    shutil.copy(folder / "matmul.mlir", "x.mlir")
+    refused = numc_run(*arguments.split())
+    assert refused.status == 2
+    assert said in refused.error
+    assert len(refused.error) < 330
+
+
+def test_what_is_suggested_is_accepted(numc_run, folder):
+    shutil.copy(folder / "matmul.mlir", "x.mlir")
+    assert numc_run("compile", "x.mlir", "--fma", "fmac(bf16)").status == 0
+
+
+def test_a_read_only_file_system_is_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(NumcError, match="out.numc: cannot write: permission denied: name another place"):
+        check_writable(tmp_path / "out.numc")
+    monkeypatch.setattr(os, "statvfs", lambda _: types.SimpleNamespace(f_flag=os.ST_RDONLY))
+    with pytest.raises(NumcError, match="out.numc: cannot write: its file system is read-only: name another place"):
+        check_writable(tmp_path / "out.numc")
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("numc compile x.onnx --fma hopper_bf", ["hopper_bf16"]),
+        ("numc compare x.onnx --fma mp,bf16_1_", ["mp,bf16_1_1", "mp,bf16_1_2", "mp,bf16_1_3"]),
+        ("numc compile x.onnx --ops bf16x", ["bf16x2", "bf16x3"]),
+    ],
+)
+def test_a_shell_completes_operators_and_formats(words, completed):
+    variables = {**os.environ, "_NUMC_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": "4"}
+    done = subprocess.run([sys.executable, "-m", "numc"], env=variables, capture_output=True, text=True, timeout=120)
+    assert [line.partition(",")[2] for line in done.stdout.splitlines()] == completed
+
+
+def test_samples_that_contractions_do_not_have(numc_run, folder):
+    shutil.copy(folder / "matmul.mlir", "x.mlir")
+    said = numc_run("verify", "x.mlir", "--random-input", "0", "--batch", "2", "--samples", "200").out
+    assert "0 mismatches in 6 outputs checked, not 200: contractions with fewer outputs" in said
+    said = numc_run("verify", "x.mlir", "--random-input", "0", "--batch", "100", "--samples", "200").out
+    assert said.endswith("0 mismatches in 200 outputs checked\n")

@@ -90,7 +90,8 @@ def test_search_and_bisect(numc_run, tiny, tokens, tmp_path):
     searched = json.loads(found.out)
     assert searched["samples"] == {"search": 2, "report": 2}
     reported = numc_run("search", tiny, *windows, "--tolerance", "1%", "--metric", "perplexity",
-                        "--report-tokens", tokens, "--by", "model", "--operators", "mp", "--objective", "area", "--json")  # fmt: skip
+                        "--report-tokens", tokens, "--by", "model", "--operators", "mp",
+                        "--objective", "area", "--json")  # fmt: skip
     fp32 = next(row for row in json.loads(reported.out)["rows"] if row["name"] == "fp32")
     assert fp32["search"] == fp32["report"]
     compared = json.loads(numc_run("compare", tiny, *windows, "--metric", "perplexity", "--fma", "mp",

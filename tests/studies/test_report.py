@@ -49,6 +49,7 @@ def test_the_page_has_every_section_and_refers_to_nothing_outside(page: Path) ->
         *FMAS[:3],
         "int8",
         "95.00%",
+        "e4m3 is like IEEE-754, with infinities, up to 240; the E4M3 of OCP, NVIDIA, PyTorch (448) is e4m3fn.",
         "formats with groups add exactly",
         "∞",
         "b" * 64,

@@ -56,7 +56,9 @@ def test_a_training_is_reported_as_it_was(tmp_path: Path) -> None:
             product(*inputs)
         recipe.update(loss)
         if step % 9 == 8:
-            run.record(step, epoch=step // 9, fmas={("forward", "mp"): 10, ("wgrad", "bf16_1_1"): 30}, top1=step / 20)
+            run.record(
+                step, epoch=step // 9, fmas={("forward", "fmac(e4m3fn)"): 10, ("wgrad", "bf16_1_1"): 30}, top1=step / 20
+            )
     found = report(run)
     assert found.notes == []
     (only,) = json.loads(json.dumps(found.as_json(), allow_nan=False))["runs"]
@@ -274,6 +276,7 @@ def test_the_page_shows_several_runs_and_refers_to_nothing_outside(tmp_path: Pat
     assert [d["id"] for _, d in page.tags if d.get("id") in SECTIONS] == list(SECTIONS)
     shown = "".join(page.texts)
     # What is said of a name is its text, not markup.
+    assert shown.count("e4m3fn is the E4M3 of OCP, NVIDIA, PyTorch, up to 448; the one like IEEE-754 (240) is ") == 1
     for part in ("two <i>", "stem/<conv>/wgrad", "the average <b>fell</b>", HIGH, LOW, "epoch 2", *KINDS.values()):
         assert part in shown, part
     options = [d["value"] for tag, d in page.tags if tag == "option"]

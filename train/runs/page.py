@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from numc.numerics.notes import notes_in
 from numc.studies.report.colours import colour
 from numc.studies.report.drawing import drawn, environment, ridge
 from numc.train.recipes.decision import Decision
@@ -31,6 +32,7 @@ def render(runs: Sequence[Run], notes: Sequence[str]) -> str:
         facts=facts,
         subjects=list(dict.fromkeys(fact.about for its in facts for fact in its)),
         notes=notes,
+        meanings=notes_in(dict.fromkeys(fma for run in runs for fma in charts.fma_shares(run)[0])),
         loss=None if (loss := charts.loss(runs)) is None else drawn(loss, labels=""),
         metrics=[drawn(chart, "", _LOW) for chart in charts.metrics(runs)],
         values=[drawn(chart, "", _LOW) for chart in charts.values(runs)],
