@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 TORCH ?= torch==2.13.0
 RUN := $(VENV)/bin
+# pip with a line that says what it does.
+INSTALL = $(RUN)/python tools/install.py
 # The tests run in two processes; equal programs are compiled by one of them only.
 PYTEST := $(RUN)/python -m pytest -q -n 2 --dist worksteal
 
@@ -12,16 +14,16 @@ PYTEST := $(RUN)/python -m pytest -q -n 2 --dist worksteal
 $(RUN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-# The digits CNN under eight operators: accuracy and time of each, next to fp32.
+# The digits CNN under eight operators: accuracy and time of each, next to fp32, and a page of them.
 demo: $(RUN)/python
-	$(RUN)/python -m pip install --quiet --disable-pip-version-check .
-	$(RUN)/python examples/digits/run.py
+	$(INSTALL) . jinja2
+	$(RUN)/python examples/digits/run.py --page demo.html
 
 # Not an editable install: what is tested is what a user gets, and no build folder has to survive. PyTorch comes first, so that
 # nothing else picks its version; `make test TORCH=` leaves it and its tests out.
 install-test: $(RUN)/python
-	$(if $(TORCH),$(RUN)/python -m pip install --quiet --disable-pip-version-check $(TORCH))
-	$(RUN)/python -m pip install --quiet --disable-pip-version-check '.[test]'
+	$(if $(TORCH),$(INSTALL) $(TORCH))
+	$(INSTALL) '.[test]'
 
 lint: install-test
 	$(RUN)/ruff check .
@@ -45,14 +47,14 @@ test-all: lint
 
 # Speed next to its peers: benchmarks/results.json, then the tables and plots of the pages.
 bench: $(RUN)/python
-	$(RUN)/python -m pip install --quiet --disable-pip-version-check '.[bench]'
+	$(INSTALL) '.[bench]'
 	$(RUN)/python -m benchmarks run
 	$(RUN)/python -m benchmarks render
 
 # The documentation as a site in site/: read site/index.html, or `python -m http.server -d site` to search it, too.
 .PHONY: docs
 docs: $(RUN)/python
-	$(RUN)/python -m pip install --quiet --disable-pip-version-check '.[docs]'
+	$(INSTALL) '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(RUN)/python -m mkdocs build --strict
 
 # Every float32 input of every conversion and function, every operator on every target, full products of parameters: hours.
@@ -68,7 +70,7 @@ fuzz: install-test
 mutants: install-test
 	$(RUN)/python -m tools.mutants
 
-RELEASE := $(RUN)/python -m pip install --quiet --disable-pip-version-check '.[release]'
+RELEASE := $(INSTALL) '.[release]'
 
 # The source archive, dist/numc-VERSION.tar.gz. Its bytes depend on the commit alone.
 sdist: $(RUN)/python
@@ -88,4 +90,4 @@ matrix: $(RUN)/python
 	PATH=$$PWD/$(RUN):$$PATH $(RUN)/python tools/matrix.py
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo.html build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -28,6 +28,11 @@ HERE = Path(__file__).parent
 OPERATORS = ("fp32", "mp", "bf16_1_1", "bf16_1_2", "bf16_2_2{3}", "fmac(e6m9)", "fmac(e5m2)", "fmac(e4m3)")
 BASELINE = "onnxruntime fp32"
 
+NEXT = (
+    "Next, a unit of your own: .venv/bin/numc compare examples/digits/cnn.onnx --fma 'mine=fma(a=e4m3fn,acc=fp16)' "
+    "--data x=examples/digits/heldout.npz:images --labels examples/digits/heldout.npz --report mine.html"
+)
+
 F32Array = npt.NDArray[np.float32]
 Run = Callable[[F32Array], F32Array]
 
@@ -115,6 +120,15 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     figure.savefig(path)
 
 
+def write_page(
+    path: Path, model: Path, operators: Sequence[str], images: F32Array, labels: npt.NDArray[np.int64]
+) -> None:
+    """Write the page of numc.compare for the same operators. Needs jinja2."""
+    with Console(stderr=True).status("writing a page"):
+        comparison = numc.compare(model, images, labels=labels, fmas=operators, statistics=False)
+        comparison.write_report(path)
+
+
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -124,6 +138,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--repeat", type=int, default=9, help="timed runs of each, the fastest counts")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="also draw accuracy over time (needs matplotlib)")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="also write a page of HTML (needs jinja2)")
     return parser.parse_args(argv)
 
 
@@ -139,6 +154,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         runs = compile_all(HERE / f"{args.model}.onnx", operators, args.threads, Console(stderr=True))
         rows = measure(runs, images, labels, args.repeat)
+        if args.page:
+            write_page(args.page, HERE / f"{args.model}.onnx", operators, images, labels)
     except numc.NumcError as error:
         print(f"run.py: {error}", file=sys.stderr)
         return 2
@@ -150,6 +167,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             print("onnxruntime is not installed: no row for it")
     if args.plot:
         plot(rows, args.plot)
+    if args.page:
+        print(f"wrote {args.page}: open it in a browser. {NEXT}")
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import shlex
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -63,6 +64,26 @@ def test_table(digits, capsys):
     said = capsys.readouterr().out
     assert "mlp.onnx on 360 held-out images, 2 thread(s)" in said
     assert "test accuracy" in said
+
+
+def test_a_page_and_what_to_try_next(digits, capsys, tmp_path):
+    pytest.importorskip("jinja2")
+    page = tmp_path / "demo.html"
+    assert digits.main(["--model", "mlp", "--fma", "mp", "--repeat", "1", "--page", str(page)]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == f"wrote {page}: open it in a browser. {digits.NEXT}"
+    assert "mlp.onnx in 2 arithmetics" in page.read_text(encoding="utf-8")
+
+
+def test_what_to_try_next_works(digits, tmp_path, monkeypatch):
+    """The command of the last line, in the folder that the README speaks of."""
+    from numc.cli import main
+
+    monkeypatch.chdir(ROOT)
+    words = shlex.split(digits.NEXT.partition(": ")[2])
+    assert words[0] == ".venv/bin/numc"
+    assert main([*words[1:-1], str(tmp_path / words[-1]), "--no-stats"]) == 0
+    assert "mine" in (tmp_path / "mine.html").read_text(encoding="utf-8")
 
 
 def test_unknown_operator_is_one_line(digits, capsys):
