@@ -21,14 +21,18 @@ def main(arguments: Sequence[str]) -> int:
     """Install packages. Returns the exit status of pip."""
     command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar=off", *arguments]
     print(f"installing {' '.join(arguments)} with its dependencies into {sys.prefix}", flush=True)
-    begin, said, changes = time.monotonic(), list[str](), sys.stdout.isatty()
+    begin, said, changes, before = time.monotonic(), list[str](), sys.stdout.isatty(), ""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as pip:
         assert pip.stdout is not None
         for line in pip.stdout:
             said.append(line)
-            if (step := step_of(line)) and changes:
+            step = step_of(line)
+            if step in ("", before):
+                continue
+            before = step
+            if changes:
                 print(f"\r\033[2K  {time.monotonic() - begin:3.0f} s  {step[:90]}", end="", flush=True)
-            elif step and not step.startswith(("collecting", "using cached")):
+            elif not step.startswith(("collecting", "using cached")):
                 print(f"  {step[:90]}", flush=True)
     if changes:
         print("\r\033[2K", end="")
