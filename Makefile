@@ -8,7 +8,7 @@ INSTALL = $(RUN)/python tools/install.py
 # The tests run in two processes; equal programs are compiled by one of them only.
 PYTEST := $(RUN)/python -m pytest -q -n 2 --dist worksteal
 
-.PHONY: demo quick test test-all lint install-test bench exhaustive fuzz mutants sdist wheel matrix clean
+.PHONY: demo quick test test-all lint install-test bench exhaustive fuzz mutants sdist wheel release matrix clean
 .DEFAULT_GOAL := demo
 
 $(RUN)/python:
@@ -83,6 +83,11 @@ wheel: $(RUN)/python
 	rm -rf dist
 	$(RUN)/python tools/build_wheel.py --to dist
 	NUMC_DIST=dist $(RUN)/python -m pytest -q -m slow tests/install/test_wheel.py
+
+# What `make wheel` built goes to the package index: TWINE_PASSWORD is its token.
+release: wheel
+	$(RUN)/python -m twine check --strict dist/*
+	TWINE_USERNAME=__token__ $(RUN)/python -m twine upload --non-interactive dist/*
 
 # The wheel in dist/ with the oldest and the newest allowed versions of its dependencies, for each Python that is there.
 matrix: $(RUN)/python

@@ -92,7 +92,8 @@ def test_the_source_archive_is_the_repository(archive):
 
 def test_the_wheel_is_the_package_and_nothing_else(wheel):
     sources = [name for name in repository() if name.startswith(ROOMS)]
-    sources = [name for name in sources if not name.startswith("runtime/src/") and name != "runtime/CMakeLists.txt"]
+    built = ("runtime/src/", "runtime/package/", "runtime/toolchains/", "runtime/CMakeLists.txt")
+    sources = [name for name in sources if not name.startswith(built)]
     own = [name.removeprefix("src/numc/") for name in repository() if re.match(r"src/numc/.*\.", name)]
     info = [f"numc-{numc.__version__}.dist-info/{name}" for name in ("METADATA", "WHEEL", "RECORD", "entry_points.txt")]
     info.append(f"numc-{numc.__version__}.dist-info/licenses/LICENSE")
@@ -101,6 +102,8 @@ def test_the_wheel_is_the_package_and_nothing_else(wheel):
     assert {entry.filename for entry in files} == {
         *(f"numc/{name}" for name in (*sources, *own)),
         "numc/runtime/libnumc_runtime.so",
+        *(f"numc/runtime/cmake/numcConfig{part}.cmake" for part in ("", "Version")),
+        "numc/runtime/pkgconfig/numc.pc",
         *info,
     }
     assert {stat.S_IFMT(entry.external_attr >> 16) for entry in files} <= {0, stat.S_IFREG}
