@@ -30,6 +30,7 @@ _EXTRAS = {
     "onnxruntime": ("the check of fp32 in numc compare", "pip install onnxruntime"),
     "jinja2": ("numc compare --report", "pip install 'numc[report]'"),
     "matplotlib": ("numc compare --plots", "pip install 'numc[report]'"),
+    "resvg-py": ("numc compare --plots", "pip install 'numc[report]'"),
     "tensorboard": ("Statistics.write_tensorboard", "pip install tensorboard"),
     "sacrebleu": ("numc.train.bleu", "pip install 'numc[bleu]'"),
     "distributed": ("numc search --workers and --scheduler", "pip install 'numc[search]'"),
