@@ -85,10 +85,10 @@ class Drawing:
         box, total = self._box(width, alone)
         parts = [*_axes(chart, box, self._names(box))]
         parts += [_line(box, rule.axis, _at(chart, box, rule.axis, rule.value)) for rule in chart.rules]
+        parts += [part for rule in chart.rules for part in _rule_text(chart, box, rule.axis, rule.value, rule.label)]
         parts += _guide(chart, box)
         parts += ['<g class="lines">', *self._lines(box), "</g>"]
         parts += [part for one in chart.series for part in self._points(one, box)]
-        parts += [part for rule in chart.rules for part in _rule_text(chart, box, rule.axis, rule.value, rule.label)]
         parts += self._texts(box)
         parts += _bands(chart.bands, chart.x, box)
         if alone:
