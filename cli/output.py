@@ -70,6 +70,26 @@ def busy(what: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def progress_bar() -> Iterator[Callable[[str, float], None] | None]:
+    """Show what is being done and a progress bar on stderr, if it is a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading", total=1.0)
+        yield lambda what, done: bar.update(task, completed=done, description=what)
+
+
+@contextlib.contextmanager
 def compiling(model: str) -> Iterator[None]:
     """Show on stderr, if it is a terminal, that a model is compiled: a bar that names the pass or the layer."""
     if not sys.stderr.isatty():

@@ -60,6 +60,12 @@ class Coverage:
 
     def _kinds(self, codes: Codes, result: Value) -> Iterator[str]:
         op = self.of.op
+        if self.of.register:
+            ends = (-(1 << self.of.register - 1), (1 << self.of.register - 1) - 1)
+            yield "register: " + (
+                "zero" if not result else "an end" if result in ends else ["more", "less"][result < 0]
+            )
+            return
         if result != result:
             yield "result: NaN"
         elif abs(result) == float("inf"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numc.hardware.circuits.operator_circuit import chunk_circuits, circuit
+from numc.hardware.circuits.operator_circuit import circuit, surrounding_circuits
 from numc.hardware.cpp import Argument, function, header
 from numc.hardware.emission import identifier
 from numc.hardware.ports import interface
@@ -21,8 +21,9 @@ def model(op: Fma) -> str:
         "start": "The binary32 total that a reduction starts from: the code of the initial accumulator, converted.",
         "total": f"The binary32 total after a chunk of {op.datapath.chunk} steps whose sum, from +0, is p.",
         "finish": f"The result ({op.total.format.name}) of a binary32 total.",
+        "last": f"The result ({op.acc.format.name}) of a reduction that began with c and ends with the register r.",
     }
-    for part, each in chunk_circuits(op).items():
+    for part, each in surrounding_circuits(op).items():
         arguments = [Argument(name, number.width, "") for name, number in each.inputs.items()]
         functions.append(function(each, part, arguments, [texts[part]]))
     return header(f"One step of the operator {op}, bit for bit.", f"numc_{name}", own_version(), functions)

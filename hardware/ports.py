@@ -8,7 +8,8 @@ from functools import cache
 
 from numc.hardware.encodings import Encoding
 from numc.hardware.kinds import PORTS
-from numc.hardware.port import Codes, Port
+from numc.hardware.port import Codes, Port, signed
+from numc.numerics.circuits.known import Known
 from numc.numerics.datapaths import Blocks, Own
 from numc.numerics.defined import definition_of, is_defined
 from numc.numerics.exact.value import POINT, Value
@@ -30,6 +31,7 @@ class Interface:
     products: how many it takes. Ports `a` and `b` hold the operands, `c` the accumulator, `u` and `v` the random bits
     of the accumulator's and of the product's rounding where these draw, and `d` is the new accumulator.
     evaluate: the exact products and the value of the accumulator become the value of the new one, by the definition.
+    register: its bits, if the accumulator is a whole number in two's complement that a reduction begins at 0.
     """
 
     op: Fma
@@ -37,10 +39,22 @@ class Interface:
     inputs: tuple[Port, ...]
     output: Port
     evaluate: Callable[[Codes], Value]
+    register: int = 0
+
+    @property
+    def start(self) -> Port:
+        """The accumulator that a whole reduction begins with; its result has the same format."""
+        return Port("c", self.op.acc.format.bits, self.op.acc.format.name)
 
     def expected(self, codes: Codes) -> int | None:
         """Return the code of the result; None for a NaN for which the accumulator has no code."""
-        return Encoding(self.op.acc.format).encode(self.evaluate(codes))
+        return self.code(self.evaluate(codes))
+
+    def code(self, value: Value) -> int | None:
+        """Return the code of an accumulator."""
+        if self.register:
+            return int(value) & (1 << self.register) - 1
+        return Encoding(self.op.acc.format).encode(value)
 
     def port(self, name: str) -> Port:
         """Return an input by its name."""
@@ -59,8 +73,6 @@ def interface(op: Fma) -> Interface:
         raise NumcError(f"operator '{op}': a reduction says how long its splits are, hardware knows none: want chunk=c")
     if op.groups is not None and op.datapath.name in ("fused", "int"):
         raise NumcError(f"operator '{op}': datapath '{op.datapath.name}' has no step on groups: want datapath=fp32")
-    if is_defined(op) and definition_of(op).register:
-        raise NumcError(f"operator '{op}' has no ports: its accumulator is a register, want one of a format")
     if op.groups is not None:
         return _of_groups(op, *op.groups)
     path, (to_a, to_b) = op.datapath, op.singles
@@ -75,6 +87,10 @@ def interface(op: Fma) -> Interface:
     for name, to in (("u", op.acc), ("v", op.product)):
         if to is not None and to.noise is not None:
             inputs.append(Port(name, to.noise.bits, "random bits"))
+    if is_defined(op) and (bits := definition_of(op).register):
+        held = "a whole number, two's complement"
+        inputs[2] = Port("c", bits, held)
+        return Interface(op, products, tuple(inputs), Port("d", bits, held), _registered(op, a, b), bits)
     step = _step(op)
 
     def evaluate(codes: Codes) -> Value:
@@ -83,6 +99,17 @@ def interface(op: Fma) -> Interface:
         return step(x, y, c.decode(codes["c"][0]), noise, product_noise)
 
     return Interface(op, products, tuple(inputs), Port("d", c.bits, op.acc.format.name), evaluate)
+
+
+def _registered(op: Fma, a: Encoding, b: Encoding) -> Callable[[Codes], Value]:
+    definition, (to_a, to_b) = definition_of(op), op.singles
+
+    def evaluate(codes: Codes) -> Value:
+        x = [Known.counted(a.decode(code), to_a.settled) for code in codes["a"]]
+        y = [Known.counted(b.decode(code), to_b.settled) for code in codes["b"]]
+        return definition.registered(op, x, y, signed(codes["c"][0], definition.register))  # type: ignore[return-value]
+
+    return evaluate
 
 
 _Parts = list[tuple[Value, ...]]

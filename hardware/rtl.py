@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numc.hardware.circuits.operator_circuit import chunk_circuits, circuit
+from numc.hardware.circuits.operator_circuit import circuit, surrounding_circuits
 from numc.hardware.emission import identifier
 from numc.hardware.ports import Interface, interface
 from numc.hardware.systemverilog import Module, joined
@@ -21,11 +21,12 @@ def rtl(op: Fma, stages: int = 0) -> str:
         "start": "The binary32 total that a reduction starts from: the initial accumulator, converted.",
         "total": f"The binary32 total after a chunk of {op.datapath.chunk} steps whose sum, from +0, is p.",
         "finish": f"The result ({op.total.format.name}) of a binary32 total.",
+        "last": f"The result ({op.acc.format.name}) of a reduction that began with c and ends with the register r.",
     }
-    chunks = chunk_circuits(op)
+    chunks = surrounding_circuits(op)
     modules += [Module(each, f"{name}_{part}").text([texts[part]]) for part, each in chunks.items()]
     if not stages:
-        modules.append(_chunked_unit(of, name) if chunks else _unit(of, name))
+        modules.append(_registered_unit(of, name) if of.register else (_chunked_unit if chunks else _unit)(of, name))
     if not stages and _noise(of):
         modules.insert(0, _generator(name, _noise(of)))
     return joined(modules, [f"The operator {op}, written by numc {own_version()}: `numc rtl` writes it again."])
@@ -49,7 +50,7 @@ def _ports(of: Interface, result: int) -> list[str]:
     ports = ["input  logic clk", "input  logic valid", "input  logic first"]
     ports += ["input  logic seeded", "input  logic [31:0] seed"] if noise else []
     ports += [f"input  logic [{width - 1}:0] {name}" for name, width in _operands(of)]
-    ports += [f"input  logic [{of.output.bits - 1}:0] c", f"output logic [{result - 1}:0] d"]
+    ports += [f"input  logic [{of.start.bits - 1}:0] c", f"output logic [{result - 1}:0] d"]
     return [",\n".join(f"  {port}" for port in ports), ");"]
 
 
@@ -79,6 +80,25 @@ def _unit(of: Interface, name: str) -> str:
         f"  {name} step ({_connected(of, 'first ? c : acc')});",
         "  always_ff @(posedge clk) if (valid) acc <= next;",
         "  assign d = acc;",
+        "endmodule",
+        "",
+    ])  # fmt: skip
+
+
+def _registered_unit(of: Interface, name: str) -> str:
+    """A register that begins at 0, and the initial accumulator, which the result is made of too."""
+    bits, start = of.register, of.start.bits
+    return "\n".join([
+        "// An accumulator: with valid, it takes a step, the first one from 0, which keeps c; d is the result so far.",
+        f"module {name}_accumulator (", *_ports(of, start),
+        f"  logic [{bits - 1}:0] acc, next;",
+        f"  logic [{start - 1}:0] begun;",
+        f"  {name} step ({_connected(of, f'first ? {bits}{_TICK}d0 : acc')});",
+        "  always_ff @(posedge clk) if (valid) begin",
+        "    acc <= next;",
+        "    if (first) begun <= c;",
+        "  end",
+        f"  {name}_last last (.c(begun), .r(acc), .d(d));",
         "endmodule",
         "",
     ])  # fmt: skip

@@ -44,6 +44,8 @@ def steps_of_dot(of: Interface, count: int, source: random.Random) -> list[dict[
     """The steps of one dot product, whose start is the port `c` of the first one; what a tensor shares stays."""
     operands = Operands(of, source)
     steps = [operands.random(ordinary=True) for _ in range(count)]
+    if of.register:
+        steps[0]["c"] = (operands.near_one("c"),)
     shared = {name: codes for name, codes in steps[0].items() if name.endswith(("_top", "_tensor", "c"))}
     return [{**step, **shared} for step in steps]
 
@@ -67,17 +69,25 @@ class Operands:
             return self._grouped(any_codes=how == 1)
         codes: dict[str, tuple[int, ...]] = {}
         for port in self.of.inputs:
-            if port.name not in self.to:
+            if port.name == "c" and self.of.register:
+                codes["c"] = (self.held(),)
+            elif port.name not in self.to:
                 codes[port.name] = (self.source.getrandbits(port.bits),)
             elif how == 1:
                 codes[port.name] = tuple(self.any(port.name) for _ in range(port.count))
             else:
                 codes[port.name] = tuple(self.near_one(port.name) for _ in range(port.count))
-        if how == 2:
+        if how == 2 and not self.of.register:
             total, bits = self.products(codes), self.to["c"].format.precision + 3
             off = total >> self.source.randrange(1, bits) if total else 0
             codes["c"] = (self.rounded("c", -total + off),)
         return codes
+
+    def held(self) -> int:
+        """The code of a register that holds a number of any size."""
+        bits = self.of.register
+        size = self.source.getrandbits(self.source.randrange(bits))
+        return (-size if self.source.getrandbits(1) else size) & (1 << bits) - 1
 
     def any(self, name: str) -> int:
         """Any code; of a compound format, the code of a conversion of any binary32 number."""
@@ -182,10 +192,14 @@ def _known(code: int | None) -> int:
 def _corners(make: Operands) -> Iterator[Case]:
     lanes = sorted({0, 1 % make.of.products, make.of.products - 1})
     specials = {name: _specials(make, name) for name in "abc"}
+    if make.of.register:
+        most = (1 << make.of.register - 1) - 1
+        specials["c"] = [0, 1, most - 1, most, most + 1, most + 2, 2 * most, 2 * most + 1]
     for n, (a, b, c) in enumerate(product(specials["a"], specials["b"], specials["c"])):
         yield "specials", make.alone(a, b, c, lanes[n % len(lanes)])
-    yield from _ties(make, lanes)
-    yield from _cancellations(make, lanes)
+    if not make.of.register:
+        yield from _ties(make, lanes)
+        yield from _cancellations(make, lanes)
     if make.of.products > 1:
         yield from _between_products(make, specials)
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
-from numc.hardware.circuits.operator_circuit import chunk_circuits, circuit
+from numc.hardware.circuits.operator_circuit import circuit, surrounding_circuits
 from numc.hardware.circuits.part_circuits import conversion, products
 from numc.hardware.ports import interface
 from numc.hardware.systemverilog import Module
@@ -83,10 +83,10 @@ def synthesized(op: Fma) -> Synthesized:
     check_tools()
     of = interface(op)
     step, multipliers = _size(circuit(op)), _size(products(op))
-    around = sum(_size(each).gates for each in chunk_circuits(op).values())
+    around = sum(_size(each).gates for each in surrounding_circuits(op).values())
     single = [to for to in (op.a, op.b) if isinstance(to, Conversion)]
     made = [conversion(to) for to in single]
-    bits = of.output.bits + (32 if op.datapath.chunk is not None else 0)
+    bits = of.output.bits + (32 if op.datapath.chunk is not None else 0) + (of.start.bits if of.register else 0)
     return Synthesized(
         operator=str(op),
         taken=of.products,

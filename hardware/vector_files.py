@@ -17,6 +17,7 @@ from numc.numerics.exact.value import ONE, POINT, Value
 from numc.numerics.formats.rounding import rounder
 from numc.numerics.operators import Fma
 from numc.numerics.reference.datapaths import f32_fma
+from numc.numerics.reference.defined import defined_run
 from numc.support.arguments import checked_integer
 from numc.support.errors import NumcError, quoted
 
@@ -63,7 +64,7 @@ def vectors(op: Fma, kinds: Sequence[str], count: int, seed: int = 0) -> Vectors
     for each in (each for each in kinds if each != "dot"):
         for about, codes in cases(of, each, count, seed):
             value = of.evaluate(codes)
-            code = Encoding(op.acc.format).encode(value)
+            code = of.code(value)
             if code is None:
                 unencoded += 1
                 continue
@@ -118,6 +119,10 @@ def dot_of_steps(of: Interface, steps: Sequence[Codes], last: int = 0) -> Value:
     """Return the reduction over steps, from the accumulator of the first one."""
     acc, chunk = Encoding(of.op.acc.format), of.op.datapath.chunk
     start = steps[0]["c"]
+    if of.register:
+        a, b = (Encoding(to.format) for to in of.op.singles)
+        x, y = ([(each.decode(n),) for step in steps for n in step[name]] for name, each in (("a", a), ("b", b)))
+        return defined_run(of.op)(x, y, acc.decode(start[0]), [])
     if chunk is None:
         return _chain(of, steps, start[0])
     total, size = acc.decode(start[0]), chunk // of.products
@@ -168,7 +173,7 @@ def _step_files(of: Interface, rows: Sequence[tuple[str, Codes, int]]) -> dict[s
 def _dot_files(of: Interface, dots: Sequence[Dot]) -> dict[str, bytes]:
     inputs = [port for port in of.inputs if port.name != "c"]
     width = Encoding(of.op.total.format).bits
-    start = of.port("c")
+    start = of.start
     columns = {port.name: _column(port, (step for dot in dots for step in dot.steps)) for port in inputs}
     written = {f"dot_{name}.hex": _lines(column) for name, column in columns.items()}
     starts = [_hex(start.joined(dot.steps[0]["c"]), start.width) for dot in dots]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -169,7 +167,7 @@ def compare_command(
     from numc.studies.compare import Interrupted, compare
 
     try:
-        with _bar() as progress:
+        with output.progress_bar() as progress:
             comparison = compare(
                 model, data, **compared, labels=labels, metrics=names, output=output_name,
                 batch=batch, threads=threads, statistics=counting.stats, sample=counting.sample or 1, results=results,
@@ -228,26 +226,6 @@ def command_line(context: click.Context, model: str) -> str:
         for one in value if isinstance(value, tuple) else (value,):
             words += [option.opts[0], str(one)]
     return shlex.join(words)
-
-
-@contextlib.contextmanager
-def _bar() -> Iterator[Callable[[str, float], None] | None]:
-    """Show what is being done and a progress bar on stderr, if it is a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading", total=1.0)
-        yield lambda what, done: bar.update(task, completed=done, description=what)
 
 
 def _show(found: Comparison, *written: str | None) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from numc.cli import output
+from numc.cli.sensitivity_options import Asked, print_sensitivity, sensitivity_options
 from numc.cli.source import (
     Arithmetic,
     arithmetic_options,
@@ -24,6 +25,7 @@ Examples:
   numc explain model.onnx --policy 'layer "conv*" fma = bf16_1_2'
   numc explain model.onnx --fma mp --json
   numc explain model.onnx --schedule schedule.svg --threads 16 --batch 8
+  numc explain model.onnx --fma 'fmac(e4m3)' --sensitivity --data x.npy --report sensitivity.html
 """
 
 
@@ -39,6 +41,7 @@ Examples:
     flag_value="",
     help="Print, and draw, which operations could run side by side; the model is compiled and run.",
 )
+@sensitivity_options
 @click.option("--threads", type=click.IntRange(1, 1024), help="Of the machine of --schedule; default: this one.")
 @click.option("--memory", type=click.FloatRange(1e-3), metavar="MIB", help="Of all buffers, a limit of --schedule.")
 @click.option("--batch", type=click.IntRange(1), help="Size of free dimensions in --schedule; default: 1.")
@@ -48,6 +51,7 @@ def explain_command(
     arithmetic: Arithmetic,
     want_all: bool,
     schedule: str | None,
+    asked: Asked,
     threads: int | None,
     memory: float | None,
     batch: int | None,
@@ -56,8 +60,17 @@ def explain_command(
     """Print the arithmetic of every layer and the rule that decided it; no code is generated.
 
     Operations other than contractions are listed if a rule of the policy selects them, or with --all. With --schedule,
-    the program runs on random inputs, and what its operations could take side by side is printed instead.
+    the program runs on random inputs, and what its operations could take side by side is printed instead. With
+    --sensitivity, it is what each layer, role and operand in the operator of --fma does to the outputs, and each width
+    of its accumulator, with the rest of the model in fp32.
     """
+    if asked.sensitivity:
+        for option, given in (("--schedule", schedule), ("--all", want_all or None), ("--memory", memory)):
+            if given is not None:
+                raise NumcError(f"--sensitivity prints a table of its own: leave {option} out")
+        print_sensitivity(model, arithmetic, asked, threads=threads, batch=batch, want_json=want_json)
+        return
+    asked.check_unused()
     if schedule is not None:
         if want_all:
             raise NumcError("--all is about the table of the arithmetic: leave it out, or --schedule")

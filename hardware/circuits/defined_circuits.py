@@ -13,7 +13,7 @@ from numc.numerics.circuits.known import Known
 from numc.numerics.circuits.number import Number, make
 from numc.numerics.circuits.ordering import Node
 from numc.numerics.circuits.traced import Traced
-from numc.numerics.defined import traced
+from numc.numerics.defined import definition_of, ending, traced
 from numc.numerics.formats import Conversion, Format, Record
 from numc.numerics.operators import Fma
 from numc.support.errors import NumcError
@@ -22,17 +22,35 @@ _MOST_TABLE = 8  # bits of the codes whose parts are looked up
 
 
 def defined_circuit(op: Fma, length: int, operands: tuple[Whole, Whole], c: Whole, noise: Whole) -> Whole:
-    """The code of the new accumulator of a block, for an operator without a register."""
-    graph = traced(op)
-    codes: dict[int, Whole] = {id(graph.c): c}
+    """The code of the new accumulator of a block; of a register, in two's complement."""
+    graph, bits = traced(op), definition_of(op).register
+    codes: dict[int, Whole] = {id(graph.c): _signed(op, c) if bits else c}
     for side, port, to in zip((graph.a, graph.b), operands, op.singles, strict=True):
-        bits = to.format.bits
-        codes |= {id(each): field(port, n * bits, bits) for n, each in enumerate(side[:length])}
+        each_bits = to.format.bits
+        codes |= {id(each): field(port, n * each_bits, each_bits) for n, each in enumerate(side[:length])}
     writer = _Writer(codes)
     for node in graph.numbers:
         writer.append(node)
+    if bits:
+        return field(writer.made[id(graph.result)], 0, bits)
     assert isinstance(graph.result, Traced)
     return writer.rounded(graph.result, op.acc, noise)
+
+
+def ending_circuit(op: Fma, c: Whole, register: Whole) -> Whole:
+    """The code of the result of a reduction that began with the code `c` and ends with a register."""
+    last = ending(op)
+    writer = _Writer({id(last.c): c, id(last.register): _signed(op, register)})
+    for node in last.numbers:
+        writer.append(node)
+    return writer.rounded(last.result, op.acc, 0)
+
+
+def _signed(op: Fma, code: Whole) -> Whole:
+    """The number of a register from its code in two's complement."""
+    definition = definition_of(op)
+    bits = definition.register
+    return within(code - (field(code, bits - 1, 1) << bits), *definition.range)
 
 
 class _Writer:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 from numc.hardware.circuits.block_circuits import block_circuit
-from numc.hardware.circuits.defined_circuits import defined_circuit
+from numc.hardware.circuits.defined_circuits import defined_circuit, ending_circuit
 from numc.hardware.circuits.group_circuits import group_circuit
 from numc.hardware.circuits.reals import decode, encode
 from numc.hardware.circuits.step_circuits import step_circuit
@@ -51,12 +51,19 @@ def _function(of: Interface) -> Callable[..., dict[str, Whole]]:
 
 
 @cache
-def chunk_circuits(op: Fma) -> Mapping[str, Circuit]:
-    """Return the circuits around the chunks of an operator, none without chunks.
+def surrounding_circuits(op: Fma) -> Mapping[str, Circuit]:
+    """Return the circuits around the steps of an operator, none without chunks and without a register.
 
     start: the code of the initial accumulator becomes that of a binary32 total. total: the sum of a chunk is added to
-    it. finish: the total becomes the result.
+    it. finish: the total becomes the result. last: the code of the initial accumulator and that of a register do.
     """
+    of = interface(op)
+    if of.register:
+
+        def last(c: Whole, r: Whole) -> dict[str, Whole]:
+            return {"d": ending_circuit(op, c, r)}
+
+        return {"last": trace("last", last, {"c": (0, (1 << of.start.bits) - 1), "r": (0, (1 << of.register) - 1)})}
     if op.datapath.chunk is None:
         return {}
     acc, noise = op.acc.format, op.total.noise

@@ -60,6 +60,8 @@ if TYPE_CHECKING:
     from numc.studies.schedule.schedule import Schedule as Schedule
     from numc.studies.search.found import Search as Search
     from numc.studies.search.search import search as search
+    from numc.studies.sensitivity.sensitivity import Sensitivity as Sensitivity
+    from numc.studies.sensitivity.sensitivity import sensitivity as sensitivity
     from numc.support.errors import CompilerBug as CompilerBug
     from numc.support.errors import NumcError as NumcError
 
@@ -78,6 +80,7 @@ _PUBLIC = {
     "Program": ("numc.runtime.program", "Program"),
     "Schedule": ("numc.studies.schedule.schedule", "Schedule"),
     "Search": ("numc.studies.search.found", "Search"),
+    "Sensitivity": ("numc.studies.sensitivity.sensitivity", "Sensitivity"),
     "Statistics": ("numc.compiler.arrays.statistics", "Statistics"),
     "TensorStatistics": ("numc.compiler.arrays.statistics", "TensorStatistics"),
     "WidthByRatio": ("numc.runtime.widths", "WidthByRatio"),
@@ -112,6 +115,7 @@ _PUBLIC = {
     "reference": ("numc.numerics.reference", ""),
     "round": ("numc.compiler.arrays.arrays", "round"),
     "search": ("numc.studies.search.search", "search"),
+    "sensitivity": ("numc.studies.sensitivity.sensitivity", "sensitivity"),
     "token_windows": ("numc.studies.language.tokens", "token_windows"),
     "train": ("numc.train", ""),
     "unpack": ("numc.compiler.arrays.pack", "unpack"),
@@ -119,7 +123,7 @@ _PUBLIC = {
     "verify_training": ("numc.studies.observe.verify_training", "verify_training"),
     "widths": ("numc.compiler.torch_compile.open_widths", "widths"),
 }
-_NEED_MLIR = ("bisect", "compare", "cost", "explain", "export_shared", "lower", "opt", "search")
+_NEED_MLIR = ("bisect", "compare", "cost", "explain", "export_shared", "lower", "opt", "search", "sensitivity")
 _NEED_TORCH = ("DynamicLossScale", "arithmetic", "backend", "counters", "verify_training", "widths")
 
 __all__ = sorted([*_PUBLIC, "__version__"])

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from numc.hardware.circuits.operator_circuit import chunk_circuits, circuit
+from numc.hardware.circuits.operator_circuit import circuit, surrounding_circuits
 from numc.hardware.circuits.reals import decode, encode
 from numc.hardware.encodings import Encoding
 from numc.hardware.ports import interface
@@ -135,7 +135,7 @@ def test_what_is_far_below_a_tie_decides_it():
 
 def test_chunks_are_surrounded_by_binary32():
     op = parse_fma("fmac(e4m3:sr4,chunk=4)")
-    parts = chunk_circuits(op)
+    parts = surrounding_circuits(op)
     assert list(parts) == ["start", "total", "finish"]
     acc, fp32 = Encoding(op.acc.format), Encoding(FP32.format)
     for code in range(256):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from numc.hardware.circuits.operator_circuit import chunk_circuits
+from numc.hardware.circuits.operator_circuit import surrounding_circuits
 from numc.hardware.emission import identifier
 from numc.hardware.model import model
 from numc.hardware.ports import interface
@@ -88,7 +88,7 @@ def test_a_model_of_chunks_has_what_surrounds_them(tmp_path, numc_run):
     subprocess.run(["g++", "-std=c++17", "-o", "main", "main.cpp"], cwd=tmp_path, check=True)
     done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True)
     assert done.stdout == "40400000 44"  # 1 + (1 + 1) is 3
-    assert list(chunk_circuits(parse_fma("fmac(e4m3,chunk=2)"))) == ["start", "total", "finish"]
+    assert list(surrounding_circuits(parse_fma("fmac(e4m3,chunk=2)"))) == ["start", "total", "finish"]
 
 
 def test_errors_of_the_commands(numc_run, tmp_path):

@@ -6,17 +6,22 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import numc
 from definitions import own_operators
 from numc.hardware.circuits.operator_circuit import circuit
 from numc.hardware.emission import identifier
+from numc.hardware.encodings import Encoding
 from numc.hardware.model import model
 from numc.hardware.ports import interface
 from numc.hardware.rtl import rtl
 from numc.hardware.stimulus import cases
+from numc.hardware.vector_files import vectors
 from numc.numerics.circuits import rounded, scaled
+from numc.numerics.exact.value import from_bits
+from numc.numerics.formats import Conversion
 from numc.numerics.grammar import parse_fma
 from numc.support.errors import NumcError
 from verilated import Port, compiled, needs_verilator, outputs
@@ -28,6 +33,7 @@ OPERATORS = [
     "fma(a=e5m2,acc=fp16,datapath=own_fused(l=3,bits=26))",
     "fma(a=lns8,acc=fp32,datapath=own_1_1)",
 ]
+REGISTERS = ["kulisch", "saturating", "kulisch_bf16", "fma(a=e4m3fn,acc=fp32,datapath=saturating(l=3))"]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -36,7 +42,7 @@ def own() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("text", OPERATORS)
+@pytest.mark.parametrize("text", [*OPERATORS, *REGISTERS])
 def test_circuits_have_the_codes_of_the_definition(text: str) -> None:
     of = interface(parse_fma(text))
     made = circuit(of.op)
@@ -55,6 +61,48 @@ def test_every_nan_has_one_code() -> None:
         assert circuit(of.op)(a=code, b=0, c=0)["d"] == of.expected({"a": (code,), "b": (0,), "c": (0,)}), hex(code)
 
 
+def codes_of(to: Conversion, x: np.ndarray) -> list[int]:
+    return [Encoding(to.format).encode(from_bits(int(word))) for word in np.asarray(x, np.float32).view(np.uint32)]
+
+
+@needs_verilator
+@pytest.mark.parametrize("text", REGISTERS)
+def test_registers_have_the_results_of_compiled_kernels(text: str, tmp_path: Path) -> None:
+    """Whole reductions in Verilator, from an accumulator, beside numc.matmul, which is other code."""
+    of = interface(parse_fma(text))
+    name, source, steps, count = identifier(str(of.op)), np.random.default_rng(4), 7, 60
+    a, b = (source.standard_normal((count, steps * of.products)).astype(np.float32) for _ in range(2))
+    a, b = (numc.round(x * 2.0 ** source.integers(-4, 5, x.shape), str(to)) for x, to in ((a, of.op.a), (b, of.op.b)))
+    start = numc.round(source.standard_normal(count).astype(np.float32), str(of.op.acc))
+    want = [numc.matmul(a[n : n + 1], b[n : n + 1].T, start[n].reshape(1, 1), fma=text)[0, 0] for n in range(count)]
+    ports = [*(Port(each, 1) for each in ("valid", "first")), *(Port(p.name, p.width) for p in of.inputs[:2])]
+    ports.append(Port("c", of.start.width))
+    program = compiled(rtl(of.op), f"{name}_accumulator", ports, Port("d", of.start.width), tmp_path, True)
+    lines = []
+    for n in range(count):
+        for k in range(steps):
+            each = slice(k * of.products, (k + 1) * of.products)
+            x, y = (
+                p.joined(tuple(codes_of(to, m[n, each])))
+                for p, to, m in zip(of.inputs[:2], of.op.singles, (a, b), strict=True)
+            )
+            lines.append([1, k == 0, x, y, codes_of(of.op.acc, start[n : n + 1])[0]])
+    found = outputs(program, ports, lines)[steps - 1 :: steps]
+    assert found == codes_of(of.op.acc, np.array(want, np.float32))
+
+
+def test_vectors_of_registers() -> None:
+    found = vectors(parse_fma("saturating"), ["corner", "random", "dot"], 200)
+    met = found.as_json()["met"]
+    assert {"register: an end", "register: zero", "register: more", "register: less"} <= set(met)
+    assert len(found.files["d.hex"].split()) == found.coverage.steps
+    assert len(found.files["d.hex"].split()[0]) == 6  # 24 bits
+    assert len(found.files["dot_d.hex"].split()[0]) == 4  # bf16
+    text = model(parse_fma("saturating"))
+    assert "step(" in text
+    assert "last(" in text
+
+
 @needs_verilator
 def test_rtl_has_the_codes_of_the_definition(tmp_path: Path) -> None:
     of = interface(parse_fma("mitchell"))
@@ -69,9 +117,5 @@ def test_rtl_has_the_codes_of_the_definition(tmp_path: Path) -> None:
 
 
 def test_what_has_no_circuit_is_a_line() -> None:
-    with pytest.raises(
-        NumcError, match=r"operator 'kulisch#\w+' has no ports: its accumulator is a register, want one"
-    ):
-        circuit(parse_fma("kulisch"))
     with pytest.raises(NumcError, match="format 'lns8#.*' has no circuit that rounds to it"):
         circuit(parse_fma("fma(a=lns8,acc=lns8,datapath=own_1_1)"))
