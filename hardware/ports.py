@@ -90,7 +90,7 @@ def interface(op: Fma) -> Interface:
     if is_defined(op) and (bits := definition_of(op).register):
         held = "a whole number, two's complement"
         inputs[2] = Port("c", bits, held)
-        return Interface(op, products, tuple(inputs), Port("d", bits, held), _registered(op, a, b), bits)
+        return Interface(op, products, tuple(inputs), Port("d", bits, held), _registered(op, a, b), register=bits)
     step = _step(op)
 
     def evaluate(codes: Codes) -> Value:

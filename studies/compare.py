@@ -267,6 +267,7 @@ class _Work:
             fmas=fmas,
             area=costs.area,
             iso_area=costs.iso_area,
+            gates=costs.kept_gates,
             weights=weights,
             packed=packed,
             layers=layers,

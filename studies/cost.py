@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from numc.compiler.arrays.words import checked_align, word_bytes
 from numc.compiler.options import Options
 from numc.frontends.load import has_inputs, load
-from numc.hardware.areas import synthesized_area
+from numc.hardware.areas import synthesized_area, table
 from numc.hardware.synthesis import Synthesized
 from numc.numerics.formats import Format
 from numc.numerics.grammar import parse_fma
@@ -113,6 +113,13 @@ class Report:
         """
         fmas = sum(cost.fmas for cost in self.costs)
         return sum(row.gates * cost.fmas for row, cost in zip(self.synthesized, self.costs, strict=True)) / max(fmas, 1)
+
+    @property
+    def kept_gates(self) -> float | None:
+        """The gates as `gates` has them, by the table that comes with numc alone; None if it lacks an operator."""
+        rows = [table().get(str(parse_fma(cost.fma))) for cost in self.costs]
+        known = [row.gates * cost.fmas for row, cost in zip(rows, self.costs, strict=True) if row is not None]
+        return sum(known) / max(sum(cost.fmas for cost in self.costs), 1) if known and len(known) == len(rows) else None
 
     @property
     def synthesized(self) -> list[Synthesized]:

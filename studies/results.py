@@ -56,7 +56,8 @@ class Result:
     name: of the arithmetic. policy: its text. metrics: values by name. error: Σ(x - r)² / Σr² of the outputs x against
     those of fp32, r. seconds: the shortest time of one batch. time: its ratio to that of fp32, measured in turns.
     fmas: the number of multiply-adds for one sample. area: the mean of the area units of an FMA over all FMAs of the
-    model. iso_area: how many times more FMAs of this mean area fit into the area of those in fp32. weights, packed: the
+    model. iso_area: how many times more FMAs of this mean area fit into the area of those in fp32. gates: the mean of
+    the gates of an FMA after synthesis, None if an operator has no row in the table that comes with numc. weights, packed: the
     size of the weights in bytes, in memory and in a file made with --pack-weights.
     layers: errors of the contractions. table: the arithmetic of contractions, and of operations that a rule selects, as
     in a program's ``manifest["layers"]``. onnxruntime: the check of fp32. statistics: None if they were not asked for.
@@ -80,6 +81,7 @@ class Result:
     onnxruntime: Agreement | None = None
     statistics: Statistics | None = None
     apart: tuple[str, ...] = ()
+    gates: float | None = None
 
     @property
     def breaks(self) -> LayerError | None:
@@ -104,6 +106,7 @@ class Result:
         values = dict(found)
         for name in ("error", "seconds", "time", "area", "iso_area"):
             values[name] = float(values[name])
+        values["gates"] = None if values.get("gates") is None else float(values["gates"])
         values["metrics"] = {name: float(value) for name, value in values["metrics"].items()}
         values["layers"] = tuple(LayerError(r["position"], r["name"], float(r["error"])) for r in values["layers"])
         values["table"], values["apart"] = tuple(values["table"]), tuple(values["apart"])

@@ -231,7 +231,18 @@ def command_line(context: click.Context, model: str) -> str:
 def _show(found: Comparison, *written: str | None) -> None:
     from numc.studies.metrics import METRICS
 
-    columns = ["arithmetic", *found.metrics, "error", "breaks at", "time", "weights", "area", "iso-area", "packed"]
+    columns = [
+        "arithmetic",
+        *found.metrics,
+        "error",
+        "breaks at",
+        "time",
+        "weights",
+        "gates",
+        "area",
+        "iso-area",
+        "packed",
+    ]
     rows = [
         [
             result.name,
@@ -240,6 +251,7 @@ def _show(found: Comparison, *written: str | None) -> None:
             "-" if result.breaks is None else result.breaks.name or result.breaks.position,
             f"{result.time:.2f}",
             result.weights,
+            "-" if result.gates is None else f"{result.gates:.0f}",
             f"{result.area:.4g}",
             f"{result.iso_area:.4g}",
             result.packed,

@@ -145,14 +145,15 @@ def charts(found: Results) -> list[Chart]:
         values = [scale * rows[unit.name].metric for unit in units]
         y = linear(f"{metric.name} (%)" if metric.percent else metric.name, values, "high" if network.high else "low")
         front = [(found.gates(unit), scale * rows[unit.name].metric) for unit in found.front(network)]
-        made.append(_chart(found, network, units, *(values, y, front)))
+        made.append(_chart(found, network, units, values=values, y=y, front=front))
         errors = [rows[unit.name].error for unit in units]
-        made.append(_chart(found, network, units, *(errors, decades("relative error beside fp32", errors, "low"), [])))
+        y = decades("relative error beside fp32", errors, "low")
+        made.append(_chart(found, network, units, values=errors, y=y, front=[]))
     return made
 
 
 def _chart(
-    found: Results, network: Network, units: Sequence[Unit], values: Sequence[float], y: Axis, front: Sequence[Point]
+    found: Results, network: Network, units: Sequence[Unit], *, values: Sequence[float], y: Axis, front: Sequence[Point]
 ) -> Chart:
     series = []
     for unit, value in zip(units, values, strict=True):

@@ -74,6 +74,11 @@ def error(comparison: ComparisonData) -> Chart:
     return _over_area(comparison, "error", "error over area", axis, values, told, False, leave_out=1)
 
 
+def has_gates(comparison: ComparisonData) -> bool:
+    """Whether the table of areas after synthesis has every operator of every arithmetic."""
+    return all(result.gates is not None for result in comparison.results)
+
+
 def _over_area(
     comparison: ComparisonData,
     name: str,
@@ -84,15 +89,18 @@ def _over_area(
     high: bool,
     leave_out: int = 0,
 ) -> Chart:
-    areas = [r.area for r in comparison.results]
+    by_gates = has_gates(comparison)
+    areas = [r.gates if by_gates and r.gates is not None else r.area for r in comparison.results]
     low, top = min(areas) / 1.25, max(areas) * 1.25
-    ticks = [t for t in (1, 4, 16, 64, 192, 576, 1728) if low <= t <= top]
+    unit = "gates" if by_gates else "area units"
+    steps = (250, 500, 1000, 2000, 4000, 8000, 16000, 32000) if by_gates else (1, 4, 16, 64, 192, 576, 1728)
+    ticks = [t for t in steps if low <= t <= top]
     kept: list[int] = []
     for tick in reversed(ticks):  # far enough apart that their texts do not touch on a narrow page
         if not kept or math.log(kept[-1] / tick) > math.log(top / low) / 7:
             kept.append(tick)
     x = Axis(
-        label="area units of an FMA",
+        label="gates of an FMA after synthesis" if by_gates else "area units of an FMA, its multipliers alone",
         low=low,
         high=top,
         ticks=tuple((t, str(t)) for t in reversed(kept)),
@@ -102,7 +110,8 @@ def _over_area(
     series = []
     for number, result in enumerate(comparison.results[leave_out:], leave_out):
         colour, shape = colour_of(comparison, result)
-        text = f"{result.name}: {told[number]}, {areas[number]:.4g} area units, {result.iso_area:.4g} times the FMAs"
+        size = f"{areas[number]:.4g} {unit}, {areas[0] / areas[number]:.4g} times the FMAs"
+        text = f"{result.name}: {told[number]}, {size}"
         outside = math.isfinite(values[number]) and not y.low <= values[number] <= y.high
         series.append(
             Series(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from numc.hardware.areas import NAME as TABLE_NAME
 from numc.numerics.notes import notes_in
 from numc.studies.metrics import METRICS
 from numc.studies.report import comparison_charts as charts
@@ -74,16 +75,16 @@ def findings(comparison: ComparisonData) -> list[Finding]:
     found = []
     good = [r for r in others if keeps(comparison, r)]
     if good:
-        best = min(good, key=lambda r: (r.area, r.error))
-        value, times = metric.text(best.metrics[name]), number(best.iso_area)
-        text = f"{name} {value}: within {how} of fp32, with {times} times the FMAs in the area of fp32’s multipliers."
+        by_gates = charts.has_gates(comparison)
+        best = min(good, key=lambda r: (r.gates if by_gates and r.gates is not None else r.area, r.error))
+        text = f"{name} {metric.text(best.metrics[name])}: within {how} of fp32, with {_cheaper(comparison, best)}."
         found.append(Finding(f"Cheapest that keeps {name}", best.name, text, _look(comparison, best)))
     elif others:
         found.append(Finding(f"Cheapest that keeps {name}", "none", f"None is within {how} of fp32.", bad=True))
     finite = [r for r in others if math.isfinite(r.error)]
     if finite:
         best = min(finite, key=lambda r: r.error)
-        text = f"Relative error {number(best.error, 2)} of the outputs, at {number(best.iso_area)} times the FMAs."
+        text = f"Relative error {number(best.error, 2)} of the outputs, with {_cheaper(comparison, best)}."
         found.append(Finding("Closest to fp32", best.name, text, _look(comparison, best)))
     broken = [(r, r.breaks) for r in others if r.breaks is not None]
     if broken:
@@ -105,6 +106,18 @@ def findings(comparison: ComparisonData) -> list[Finding]:
         why = peer.note if peer is not None else "onnxruntime is not installed, or the model is not an ONNX file."
         found.append(Finding("fp32 against onnxruntime", "not checked", why))
     return found
+
+
+def _cheaper(comparison: ComparisonData, best: Result) -> str:
+    """The area of an arithmetic beside that of fp32, and the table that tells it."""
+    fp32 = comparison.results[0]
+    if charts.has_gates(comparison) and best.gates and fp32.gates:
+        times = number(fp32.gates / best.gates)
+        return f"{times} times the FMAs in the area of fp32’s, conversions included, by {TABLE_NAME}"
+    return (
+        f"{number(best.iso_area)} times the FMAs in the area of fp32’s multipliers, which count alone, as an operator "
+        "has no row in hardware/areas.json"
+    )
 
 
 def _look(comparison: ComparisonData, result: Result) -> tuple[str, int]:

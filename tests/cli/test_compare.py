@@ -45,7 +45,7 @@ def test_the_table_the_page_and_what_is_kept(numc_run: Any, tmp_path: Path) -> N
     done = numc_run(*arguments)
     assert done.status == 0, done.err
     rows = [line.split("\t") for line in done.out.splitlines()]
-    assert rows[0] == ["arithmetic", "top1", "cosine", "error", "breaks at", "time", "weights", "area", "iso-area",
+    assert rows[0] == ["arithmetic", "top1", "cosine", "error", "breaks at", "time", "weights", "gates", "area", "iso-area",
                        "packed"]  # fmt: skip
     assert [row[0] for row in rows[1:]] == ["fp32", "mp", "fma(a=bf16,acc=e5m7)", "mixed"]
     assert rows[1][3:6] == ["0", "-", "1.00"]

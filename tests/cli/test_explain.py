@@ -170,3 +170,32 @@ def test_options_of_a_schedule(numc_run):
     ):
         found = numc_run("explain", CNN, *given)
         assert (found.status, found.err) == (2, f"numc: error: {message}\n")
+
+
+@pytest.mark.all
+def test_a_sensitivity_is_a_table(numc_run, tmp_path):
+    options = ["--fma", "fmac(e4m3)", "--sensitivity", "--widths", "3..4", "--batch", 4]
+    done = numc_run("explain", DIGITS / "mlp.onnx", *options, "--report", tmp_path / "page.html")
+    rows = [line.split("\t") for line in done.out.splitlines()]
+    assert rows[0] == ["narrow", "name", "FMAs", "error", "cosine"]
+    assert [row[0] for row in rows[1:]] == ["nothing", "all", *["layer"] * 3, *["operand"] * 3, *["accumulator"] * 2]
+    assert (tmp_path / "page.html").read_text().startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--data", "x.npy"], "--data is about a sensitivity: ask for one with --sensitivity"),
+        (["--plots", "x"], "--plots is about a sensitivity: ask for one with --sensitivity"),
+        (["--sensitivity"], "--sensitivity is about one operator, of which the rest is fp32: give --fma, and no other"),
+        (["--sensitivity", "--all"], "--sensitivity prints a table of its own: leave --all out"),
+        (["--sensitivity", "--fma", "mp", "--labels", "x.npy"], "--labels are of samples: give --data, too"),
+        (
+            ["--sensitivity", "--fma", "mp", "--widths", "7..3"],
+            "--widths '7..3': want significand bits from 1 to 23: 3,7,23 or 3..10",
+        ),
+    ],
+)
+def test_what_a_sensitivity_is_not(numc_run, options, says):
+    done = numc_run("explain", DIGITS / "mlp.onnx", *options)
+    assert (done.status, done.error) == (2, says)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import numc
+from numc.hardware.areas import table
 from numc.runtime.abi import Input, TensorSpec
 from numc.studies import compare as module
 from numc.studies.comparison import Comparison
@@ -185,6 +186,7 @@ def test_results_are_those_of_the_programs(found: tuple[Comparison, Path], digit
         assert bf16.layers[x.position].name == x.name
         assert bf16.layers[x.position].error == pytest.approx(((x.values - wide) ** 2).sum() / (wide**2).sum())
     assert (bf16.area, bf16.iso_area) == (64, 9)
+    assert bf16.gates == table()[bf16.operators[0]].gates
     assert comparison["fmac(e4m3)"].breaks.error > BREAKS
     assert bf16.breaks is None
     assert comparison["mixed"].layers[0].error == 0 < comparison["mixed"].layers[1].error

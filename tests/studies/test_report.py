@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -108,6 +109,25 @@ def test_findings() -> None:
     assert comparison["fmac(e4m3)"].breaks == comparison["fmac(e4m3)"].layers[1]
     assert found["Breaks first"].answer == "stem/conv"
     assert found["fp32 against onnxruntime"].answer == "agrees"
+
+
+def test_gates_decide_where_the_table_has_every_operator() -> None:
+    from numc.studies.report.comparison_page import findings
+
+    comparison = made_up()
+    gates = [float(1000 - 10 * n) for n in range(len(comparison.results))]
+    chosen = tuple(replace(r, gates=each) for r, each in zip(comparison.results, gates, strict=True))
+    by_gates = replace(comparison, results=chosen)
+    found = {finding.about: finding for finding in findings(by_gates)}["Cheapest that keeps top1"]
+    good = [r for r in chosen[1:] if r.metrics["top1"] >= 0.945]
+    best = min(good, key=lambda r: r.gates)
+    assert found.answer == best.name
+    assert f"{1000 / best.gates:.3g} times the FMAs" in found.text
+    assert "by hardware/areas.json: yosys" in found.text
+    assert "gates" in comparison_charts.accuracy(by_gates).x.label
+    assert comparison_charts.accuracy(by_gates).series[0].points[0][0] == 1000
+    lacking = replace(comparison, results=(*chosen[:-1], replace(chosen[-1], gates=None)))
+    assert "multipliers" in comparison_charts.accuracy(lacking).x.label
 
 
 def test_charts_show_the_numbers_of_the_comparison() -> None:
