@@ -57,8 +57,8 @@ class Result:
     those of fp32, r. seconds: the shortest time of one batch. time: its ratio to that of fp32, measured in turns.
     fmas: the number of multiply-adds for one sample. area: the mean of the area units of an FMA over all FMAs of the
     model. iso_area: how many times more FMAs of this mean area fit into the area of those in fp32. gates: the mean of
-    the gates of an FMA after synthesis, None if an operator has no row in the table that comes with numc. weights, packed: the
-    size of the weights in bytes, in memory and in a file made with --pack-weights.
+    the gates of an FMA after synthesis, None if an operator has no row in the table that comes with numc.
+    weights, packed: the size of the weights in bytes, in memory and in a file made with --pack-weights.
     layers: errors of the contractions. table: the arithmetic of contractions, and of operations that a rule selects, as
     in a program's ``manifest["layers"]``. onnxruntime: the check of fp32. statistics: None if they were not asked for.
     apart: the names of layers that could not be compared with fp32, because their products are merged differently or

@@ -123,6 +123,7 @@ def render(found: Results, specification: Path) -> str:
             networks=NETWORKS,
             parts=PARTS,
             widest=max(sum(row["parts"]) for row in rows if row["unit"] != FP32),
+            beyond=[f"{unit.name} ({found.gates(unit):,.0f})" for unit in found.units if unit not in _near(found)],
             charts=[drawn(chart, labels="points") for chart in charts(found)],
             findings=[_finding(found, network) for network in NETWORKS],
             wrong=sum(bench.wrong for bench in found.benches.values()),
@@ -138,7 +139,7 @@ def render(found: Results, specification: Path) -> str:
 def charts(found: Results) -> list[Chart]:
     """Return the charts of each network over gates: its metric, with the front, and the error beside fp32."""
     made = []
-    units = [unit for unit in found.units if unit != FP32]
+    units = _near(found)
     for network in NETWORKS:
         metric, rows = METRICS[network.metric], found.accuracies[network.name]
         scale = 100.0 if metric.percent else 1.0
@@ -150,6 +151,12 @@ def charts(found: Results) -> list[Chart]:
         y = decades("relative error beside fp32", errors, "low")
         made.append(_chart(found, network, units, values=errors, y=y, front=[]))
     return made
+
+
+def _near(found: Results) -> list[Unit]:
+    """The units that are drawn: those that are not much larger than the largest variant, beside which none is seen."""
+    largest = max(found.gates(unit) for unit in found.units if unit.name in found.benches)
+    return [unit for unit in found.units if found.gates(unit) < 1.5 * largest]
 
 
 def _chart(

@@ -1,7 +1,7 @@
-"""The unit: blocks of 8-bit products, which are cut to a fixed place, added exactly, and rounded with the accumulator.
+"""The unit: blocks of 8-bit products, cut to a fixed place, added exactly, and rounded with the accumulator.
 
-`numc --define examples/own_unit/unit.py` makes it known to a command. l: the products that are added at once. cut: the
-lowest bits of a product, of which the last one stands for 2^-18, that are left out.
+`numc --define examples/own_unit/unit.py` makes it known to a command. l: the products that are added at once.
+cut: the lowest bits of a product that are left out; the last one of all stands for 2^-18.
 """
 
 import numc

@@ -15,7 +15,7 @@ from numc.studies.sensitivity.records import Part, SensitivityData
 def render(found: SensitivityData) -> str:
     """Return the page as text. It refers to no other file."""
     drawings = [chart for chart in charts(found) if isinstance(chart, Chart)]
-    layers = [part.name for part in found.of("layer")]
+    layers = found.of("layer")
     return (
         environment(Path(__file__).parent)
         .get_template("sensitivity.html.jinja")
@@ -23,9 +23,9 @@ def render(found: SensitivityData) -> str:
             s=found,
             name=Path(found.model).name,
             metrics=[METRICS[name] for name in found.metrics],
-            charts=[(drawn(chart, ""), layers if chart.name.startswith("layers") else []) for chart in drawings],
-            worst=max(found.of("layer"), key=lambda part: (math.isnan(part.error), part.error)),
-            rows=[(part, tint(part)) for part in found.parts],
+            charts=[drawn(chart, "") for chart in drawings],
+            worst=max(layers, key=lambda part: (math.isnan(part.error), part.error)),
+            rows=[(part, layers.index(part) if part in layers else None, tint(part)) for part in found.parts],
         )
     )
 
