@@ -36,8 +36,8 @@ class Asked:
 
     def check_unused(self) -> None:
         """Raise NumcError for an option that is given without --sensitivity."""
-        given = {"--data": self.data, "--labels": self.labels, "--metric": self.metrics, "--widths": self.widths}
-        for option, value in {**given, "--report": self.report, "--plots": self.plots}.items():
+        options = {"--data": self.data, "--labels": self.labels, "--metric": self.metrics, "--widths": self.widths}
+        for option, value in {**options, "--report": self.report, "--plots": self.plots}.items():
             if value not in (None, ()):
                 raise NumcError(f"{option} is about a sensitivity: ask for one with --sensitivity")
 

@@ -166,8 +166,8 @@ def _chart(
     for unit, value in zip(units, values, strict=True):
         shade, shape = _look(found, unit)
         told = f"{unit.name}: {value:.4g}, {found.gates(unit):.0f} gates; {unit.about}"
-        place = ((found.gates(unit), value),)
-        series.append(Series(label=unit.name, points=place, colour=shade, shape=shape, line=False, told=(told,)))
+        point = (found.gates(unit), value)
+        series.append(Series(label=unit.name, points=(point,), colour=shade, shape=shape, line=False, told=(told,)))
     return Chart(
         name=network.name,
         title=f"{network.title}: {y.label}",
@@ -180,7 +180,7 @@ def _chart(
 
 def _steps(front: Sequence[Point]) -> list[Point]:
     """The front as a staircase, which keeps its value up to the next area."""
-    return [place for n, point in enumerate(front) for place in (*([(point[0], front[n - 1][1])] if n else []), point)]
+    return [end for n, point in enumerate(front) for end in (*([(point[0], front[n - 1][1])] if n else []), point)]
 
 
 def _look(found: Results, unit: Unit) -> tuple[str, int]:

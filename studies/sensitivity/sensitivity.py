@@ -49,9 +49,9 @@ class Sensitivity(SensitivityData):
     def write_plots(self, folder: str | os.PathLike[str]) -> list[Path]:
         """Write each chart as .png and .svg into a folder, and return the names of the files.
 
-        Raises NumcError if a file cannot be written, or if matplotlib is not installed.
+        Raises NumcError if a file cannot be written, or if the packages of ``numc[report]`` are not installed.
         """
-        check_installed("matplotlib")
+        check_installed("matplotlib", "resvg_py")
         from numc.studies.report.plots import draw
 
         return draw(charts(self), Path(folder))
