@@ -100,7 +100,7 @@ def _over_area(
         if not kept or math.log(kept[-1] / tick) > math.log(top / low) / 7:
             kept.append(tick)
     x = Axis(
-        label="gates of an FMA after synthesis" if by_gates else "area units of an FMA, its multipliers alone",
+        label="gates of an FMA" if by_gates else "units of multipliers",
         low=low,
         high=top,
         ticks=tuple((t, str(t)) for t in reversed(kept)),
