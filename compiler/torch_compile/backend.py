@@ -98,6 +98,8 @@ class Backend:
         )
         if differentiated and any(isinstance(x, torch.Tensor) and is_free(x) for x in example_inputs):
             return per_shape
+        if any(each.policy().takes_apart for each in (chosen, regions.in_use(chosen))):
+            return per_shape
         try:
             return self._compile(_copied(graph_module), example_inputs, chosen)
         except FixedSizesError:

@@ -307,6 +307,11 @@ class Policy:
         )
 
     @property
+    def takes_apart(self) -> bool:
+        """Whether a rule names an operator that is written out, which needs sizes that are known."""
+        return any(isinstance(each, Fma) and each.written_out for each in self._said())
+
+    @property
     def is_local(self) -> bool:
         """Whether every number depends on those that it is computed of alone.
 

@@ -145,6 +145,8 @@ def test_interruption_says_how_to_go_on(
         ("sklearn", [], "the digits come from scikit-learn, which is not installed: pip install scikit-learn, or"),
         ("matplotlib", ["--plot", "x.png"], "--plot needs matplotlib, which is not installed: pip install matplotlib"),
         ("", ["--depths", "--network", "lstm"], "--depths trains ResNets only: leave out --network lstm"),
+        ("", ["--network", "transformer"], "--network transformer needs --recipes: want another network"),
+        ("", ["--recipes", "--network", "lstm"], "--network lstm is not with --recipes: want another network"),
         ("", ["--arithmetic", "bf17_1_1"], "bf17_1_1"),
         ("", ["--arithmetic", "mp with updat=fp32"], "unknown role 'updat' (did you mean 'update'?)"),
         ("", ["--results", str(FOLDER / "run.py")], "run.py:1: not a result; take another file with --results"),
@@ -191,3 +193,16 @@ def test_page_has_the_table_of_its_results(run: ModuleType) -> None:
     results = run.Results(PAGE.with_suffix("") / "depths.jsonl", run.Outcome)
     runs = [run.report.collect(results, task, run.DEEP, range(5)) for task in deep]
     assert run.report.table(deep, runs, run.DEEP) in PAGE.read_text()
+
+
+def test_page_of_recipes_has_the_tables_of_its_results(run: ModuleType) -> None:
+    page = ROOT / "docs" / "presets.md"
+    for task, count in zip(run.SCALED, SEEDS, strict=True):
+        results = run.Results(page.with_suffix("") / f"{task.name}.jsonl", run.Outcome)
+        runs = run.report.collect(results, task, run.RECIPES, range(count))
+        assert set(runs) == set(run.RECIPES)
+        assert run.report.table([task], [runs], run.RECIPES) in page.read_text()
+
+
+SEEDS = (1, 1)
+"""How many seeds the tables of that page have, network by network."""
