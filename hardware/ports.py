@@ -67,6 +67,8 @@ def interface(op: Fma) -> Interface:
 
     Raises NumcError for widths and lengths that a run chooses, and for sums of groups that have no step here.
     """
+    if op.written_out:
+        raise NumcError(f"operator '{op}': contractions by it are written out in others, want one of those")
     if op.open_operands:
         raise NumcError(f"operator '{op}': its widths are open, hardware has fixed ones: want a format such as e5m2")
     if op.datapath.splits is not None:

@@ -155,6 +155,7 @@ def test_what_has_no_circuit_is_one_line():
         ("fma(a=posit16,acc=fp32)", "format 'posit16' has no circuit: want floating point, fixed point, or codes of 8"),
         ("fma(a=bf16,acc=bf16x2,datapath=exact)", "datapath exact rounds to one part, want"),
         ("fma(a=posit8,acc=fp32,datapath=fused(l=4,bits=24))", "has no circuit: its blocks take binary records, want"),
+        ("fma(a=bf16,acc=fp32,hadamard=16)", "contractions by it are written out in others, want one of those"),
         ("fma(a=e5m2..4,acc=fp32)", "its widths are open, hardware has fixed ones: want a format such as e5m2"),
         ("fmac(e4m3,splits=4)", "a reduction says how long its splits are, hardware knows none: want chunk=c"),
         ("blackwell_nvfp4", "operator 'blackwell_nvfp4': datapath 'fused' has no step on groups: want datapath=fp32"),
