@@ -264,6 +264,7 @@ def test_the_page_shows_several_runs_and_refers_to_nothing_outside(tmp_path: Pat
     made_up_run(tmp_path / "two <i>", steps=90, block=1, seed=1)
     (tmp_path / "other").mkdir()
     made_up_run(tmp_path / "other" / "one", steps=30).metrics.unlink()
+    RunFolder(tmp_path / "one").record(59, fmas={("forward", "fmac(e4m3fn)"): 10}, top1=0.5)
     found = report(tmp_path / "one", tmp_path / "two <i>", tmp_path / "other" / "one")
     assert [run.name for run in found.runs] == ["one", "two <i>", str(tmp_path / "other" / "one")]
     in_notebook = found._repr_html_()
@@ -275,8 +276,8 @@ def test_the_page_shows_several_runs_and_refers_to_nothing_outside(tmp_path: Pat
     page.check_alone(text)
     assert [d["id"] for _, d in page.tags if d.get("id") in SECTIONS] == list(SECTIONS)
     shown = "".join(page.texts)
-    # What is said of a name is its text, not markup.
     assert shown.count("e4m3fn is the E4M3 of OCP, NVIDIA, PyTorch, up to 448; the one like IEEE-754 (240) is ") == 1
+    # What is said of a name is its text, not markup.
     for part in ("two <i>", "stem/<conv>/wgrad", "the average <b>fell</b>", HIGH, LOW, "epoch 2", *KINDS.values()):
         assert part in shown, part
     options = [d["value"] for tag, d in page.tags if tag == "option"]
