@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from numc.train.trainbf.weights import RangeWeight as RangeWeight
     from numc.train.trainers.huggingface_callback import huggingface as huggingface
     from numc.train.trainers.lightning_callback import lightning as lightning
+    from numc.train.trainers.tracker import Tracker as Tracker
 
 # Public name -> the module that defines it.
 _PUBLIC = {
@@ -60,6 +61,7 @@ _PUBLIC = {
     "StepPasses": "numc.studies.hardware.area",
     "StepStatistics": "numc.train.observe.epoch_statistics",
     "TimeToAccuracy": "numc.train.measures.time_to_accuracy",
+    "Tracker": "numc.train.trainers.tracker",
     "TrainBF": "numc.train.trainbf.recipe",
     "TrainingReport": "numc.train.runs.report",
     "average_drop": "numc.train.recipes.dynamic_precision",

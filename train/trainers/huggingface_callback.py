@@ -10,18 +10,23 @@ from numc.support.errors import NumcError
 from numc.train.recipes.losses import loss_of
 from numc.train.recipes.recipe import Recipe
 from numc.train.trainers.compiled import compile_forward
+from numc.train.trainers.tracker import Tracker
 
 
-def huggingface(recipe: Recipe, *, compile: bool = True) -> Any:
+def huggingface(recipe: Recipe, *, compile: bool = True, tracker: Tracker | None = None) -> Any:
     """Return a callback for the Trainer of transformers that runs each step of the optimizer under a recipe.
 
     The recipe gets the loss that the model returns for its labels; with accumulated gradients, that of all their
     batches. compile: compile the model with numc while it is trained; False if it is compiled already
     (``torch_compile_backend="numc"`` is refused by accelerate). The recipe's state is part of the Trainer's in its
     checkpoints, and taken from there when a training goes on.
+    tracker: gets what the recipe decided after each step, under the Trainer's number of the step; the Trainer's own
+    ``report_to`` has loss, gradient norm, learning rate and evaluations.
     Raises NumcError if transformers is not installed, and for a checkpoint of a training without the callback.
     """
     checked(recipe, "huggingface", Recipe, "a recipe")
+    if tracker is not None:
+        checked(tracker, "huggingface: tracker", Tracker, "a numc.train.Tracker")
     try:
         from transformers import TrainerCallback
         from transformers.trainer_callback import ExportableState
@@ -57,6 +62,8 @@ def huggingface(recipe: Recipe, *, compile: bool = True) -> Any:
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             recipe.__exit__(None, None, None)
             recipe.update(self._losses.total())
+            if tracker is not None:
+                tracker.log(state.global_step, recipe=recipe)
 
         def state(self) -> dict[str, Any]:
             """Return what the Trainer writes into its checkpoints."""

@@ -12,6 +12,7 @@ from numc.support.errors import NumcError
 from numc.train.recipes.losses import loss_of
 from numc.train.recipes.recipe import Recipe
 from numc.train.trainers.compiled import compile_parts
+from numc.train.trainers.tracker import Tracker, gradient_norm
 
 
 def lightning(recipe: Recipe, *, compile: bool = True) -> Any:
@@ -20,6 +21,8 @@ def lightning(recipe: Recipe, *, compile: bool = True) -> Any:
     The recipe is updated after each step of the optimizer, with the mean of the losses that ``training_step`` returned
     since the one before. compile: compile the modules that the LightningModule has as attributes with numc while it is
     trained; False if the model is compiled already. The callback's state in Lightning's checkpoints is the recipe's.
+    The Trainer's own loggers get what `numc.train.Tracker` sends of each step, with the mean loss as ``loss``: its
+    gradient norm, its learning rate and what the recipe decided, beside what the module logs itself.
     Raises NumcError if Lightning is not installed.
     """
     checked(recipe, "lightning", Recipe, "a recipe")
@@ -36,6 +39,11 @@ def lightning(recipe: Recipe, *, compile: bool = True) -> Any:
             self._losses: list[float] = []
             self._steps = 0  # of optimizers, before the batch
             self._undo: list[Callable[[], None]] = []
+            self._norm: dict[str, float] = {}
+
+        def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:
+            if trainer.loggers:  # later, the gradients may be gone
+                self._norm = {"gradient_norm": gradient_norm(pl_module.parameters())}
 
         def on_fit_start(self, trainer: Any, pl_module: torch.nn.Module) -> None:
             if compile:
@@ -56,8 +64,13 @@ def lightning(recipe: Recipe, *, compile: bool = True) -> Any:
                 parts = trainer.accumulate_grad_batches if pl_module.automatic_optimization else 1
                 self._losses.append(parts * loss_of(loss, "training_step"))
             if trainer.global_step != self._steps:
-                recipe.update(sum(self._losses) / len(self._losses) if self._losses else None)
+                loss = sum(self._losses) / len(self._losses) if self._losses else None
+                recipe.update(loss)
                 self._losses = []
+                known = self._norm if loss is None else {"loss": loss, **self._norm}
+                Tracker(*trainer.loggers).log(
+                    trainer.global_step - 1, recipe=recipe, optimizer=trainer.optimizers[0], **known
+                )
 
         def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
             recipe.leave(exception)
