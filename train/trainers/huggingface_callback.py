@@ -25,8 +25,7 @@ def huggingface(recipe: Recipe, *, compile: bool = True, tracker: Tracker | None
     Raises NumcError if transformers is not installed, and for a checkpoint of a training without the callback.
     """
     checked(recipe, "huggingface", Recipe, "a recipe")
-    if tracker is not None:
-        checked(tracker, "huggingface: tracker", Tracker, "a numc.train.Tracker")
+    checked(tracker, "huggingface: tracker", (Tracker, type(None)), "a numc.train.Tracker")
     try:
         from transformers import TrainerCallback
         from transformers.trainer_callback import ExportableState
@@ -45,13 +44,7 @@ def huggingface(recipe: Recipe, *, compile: bool = True, tracker: Tracker | None
             recipe.leave()  # if a training before ended with an exception
             self._end()
             if state.global_step:
-                known = state.stateful_callbacks.get(type(self).__name__)
-                if known is None:
-                    raise NumcError(
-                        f"huggingface: the checkpoint of step {state.global_step} has no state of a recipe: go on from "
-                        "one that was made with the callback, or begin anew"
-                    )
-                recipe.load_state_dict(known["attributes"]["recipe_state"])
+                recipe.load_state_dict(_kept(state, type(self).__name__))
             self._undo.append(model.register_forward_hook(self._losses.take, with_kwargs=True).remove)
             if compile:
                 self._undo.append(compile_forward(model))
@@ -62,8 +55,7 @@ def huggingface(recipe: Recipe, *, compile: bool = True, tracker: Tracker | None
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             recipe.__exit__(None, None, None)
             recipe.update(self._losses.total())
-            if tracker is not None:
-                tracker.log(state.global_step, recipe=recipe)
+            (tracker or Tracker()).log(state.global_step, recipe=recipe)
 
         def state(self) -> dict[str, Any]:
             """Return what the Trainer writes into its checkpoints."""
@@ -78,6 +70,17 @@ def huggingface(recipe: Recipe, *, compile: bool = True, tracker: Tracker | None
             self._undo = []
 
     return RecipeCallback()
+
+
+def _kept(state: Any, name: str) -> Any:
+    """Return the state of a recipe in the checkpoint that a training goes on from."""
+    known = state.stateful_callbacks.get(name)
+    if known is None:
+        raise NumcError(
+            f"huggingface: the checkpoint of step {state.global_step} has no state of a recipe: go on from "
+            "one that was made with the callback, or begin anew"
+        )
+    return known["attributes"]["recipe_state"]
 
 
 class _Losses:

@@ -68,9 +68,7 @@ def lightning(recipe: Recipe, *, compile: bool = True) -> Any:
                 recipe.update(loss)
                 self._losses = []
                 known = self._norm if loss is None else {"loss": loss, **self._norm}
-                Tracker(*trainer.loggers).log(
-                    trainer.global_step - 1, recipe=recipe, optimizer=trainer.optimizers[0], **known
-                )
+                _tell(trainer, recipe, known)
 
         def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
             recipe.leave(exception)
@@ -92,3 +90,8 @@ def lightning(recipe: Recipe, *, compile: bool = True) -> Any:
             return f"numc.train.{type(recipe).__name__}"
 
     return RecipeCallback()
+
+
+def _tell(trainer: Any, recipe: Recipe, known: dict[str, float]) -> None:
+    """Send the numbers of the step that has ended to the Trainer's own loggers."""
+    Tracker(*trainer.loggers).log(trainer.global_step - 1, recipe=recipe, optimizer=trainer.optimizers[0], **known)
