@@ -14,6 +14,7 @@ numc.pc; cflags is for a compiler, libs for a linker.
 
 \b
 Examples:
+  numc paths cmake pkgconfig
   cc run.c $(numc paths cflags libs) -o run
   cmake -S . -B build -Dnumc_DIR=$(numc paths cmake)
   PKG_CONFIG_PATH=$(numc paths pkgconfig) pkg-config --libs numc

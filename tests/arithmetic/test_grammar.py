@@ -12,7 +12,6 @@ from numc.numerics.datapaths import DATAPATHS, MAX_CHUNK, Blocks, Datapath, Own
 from numc.numerics.expressions import read_conversion, read_fma
 from numc.numerics.formats import FORMATS, ROUNDINGS, Conversion, exmy
 from numc.numerics.grammar import parse_any_conversion, parse_conversion, parse_fma
-from numc.numerics.kinds import GROUP_FORMATS, GROUP_SYNTAX
 from numc.numerics.operators import ALIASES, FMAS, FP32, Fma, allowed_products
 from numc.support.errors import NumcError
 
@@ -201,9 +200,15 @@ def test_mac_rounds_the_product_and_fmac_does_not() -> None:
 _FMA = (
     "fma(a=F, b=F, acc=G, products=k, product=F, datapath=fp32|exact|fused(l=...,bits=...)|dot(l=...)|"
     "pairwise(l=...)|staged(l=...,bits=...,sum=...)|amx_bf16|avx512_bf16|fmac2|int, "
-    "chunk=c, splits=n, total=fp32)"
+    "chunk=c, splits=n, total=fp32, unit=..., hadamard=h, signs=s)"
 )
-_CALLS = f"{_FMA}, mac(F), macs(F), fmac(F, chunk=c), fmacs(F)"
+_SHORT = "mac(F), macs(F), fmac(F, chunk=c), fmacs(F)"
+_CALLS = f"{_FMA}, {_SHORT}"
+_EACH = f"want fma(a=F, b=F, acc=G), {_SHORT}"
+_NAMES = (
+    f"want a name of 'numc list fmas' or 'numc list units', fma(a=F, b=F, acc=G), {_SHORT}, or the text of a format of "
+    "groups such as bfp(16,3,4)"
+)
 _ALLOWED = "want fp32, exact, fused, dot, pairwise, staged, amx_bf16, avx512_bf16, fmac2, int"
 _FUSED, _F = "fmac(bf16,datapath=fused(least=-9", "fma(a=bf16,b=bf16,acc=bf16): "
 _RESULT = "in datapath 'fused', and a block is rounded to the accumulator: want"
@@ -236,10 +241,9 @@ _CHUNK = "want a whole number from 1 to 2147483647"
         ),
         (
             "BF16",
-            "unknown format 'BF16' (did you mean 'bf16' or 'bf16x3'?): "
-            f"want {', '.join(FORMATS)}, eXmY, eXmYn, eXmYfn, eXmYbBfnuz, binaryKpP, "
-            "float(X,Y,...), table(v,w,...), posit(n,es), fixed(i,f), ufixed(i,f); along an axis bfp(g,e,m), "
-            f"mx(element,g), {', '.join(GROUP_FORMATS)}, intN",
+            "unknown format 'BF16' (did you mean 'bf16', 'bf16x3' or 'bf16x2'?): want a name of 'numc list formats', "
+            "eXmY, eXmYn, eXmYfn, eXmYbBfnuz, binaryKpP, float(X,Y,...), table(v,w,...), posit(n,es), fixed(i,f), "
+            "ufixed(i,f), or along an axis the text of a format of groups such as bfp(16,3,4)",
         ),
         ("", "format '': cannot read it from its end, want a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d, then :rounding"),
         ("a b", "format 'a b': cannot read it from 'b', want a name, eXmY, eXmYn, eXmYfn or 1/X/Y/d, then :rounding"),
@@ -261,16 +265,17 @@ def test_conversion_errors(text: str, message: str) -> None:
         ("bf16_3_3{5}", "operator 'bf16_3_3{5}': 5 products, want bf16_3_3{6} or bf16_3_3{9}"),
         (
             "bf16_1_4",
-            "unknown FMA operator 'bf16_1_4' (did you mean 'bf16_1_3' or 'bf16_1_2'?): "
-            f"want {', '.join(FMAS)}, a unit of 'numc list units', {_CALLS}, {GROUP_SYNTAX}",
+            f"unknown FMA operator 'bf16_1_4' (did you mean 'bf16_1_3', 'bf16_1_2' or 'bf16_1_1'?): {_NAMES}",
         ),
         (
             "mxfp9",
-            "unknown FMA operator 'mxfp9' (did you mean 'mxfp8' or 'mxfp6'?): "
-            f"want {', '.join(FMAS)}, a unit of 'numc list units', {_CALLS}, {GROUP_SYNTAX}",
+            f"unknown FMA operator 'mxfp9' (did you mean 'mxfp8', 'mxfp6' or 'mxfp4'?): {_NAMES}",
         ),
         ("bfp", "format 'bfp' needs its sizes: want bfp(g,e,m), as in bfp(16,3,4)"),
-        ("fmaa(bf16)", f"unknown FMA operator 'fmaa(...)' (did you mean 'fma' or 'fmac'?): want {_CALLS}"),
+        (
+            "fmaa(bf16)",
+            f"unknown FMA operator 'fmaa(...)' (did you mean 'fma' or 'fmac'?): want fma(a=F, b=F, acc=G), {_SHORT}",
+        ),
         ("mac(bf16x2)", "mac(bf16x2): mac takes a format of one part, want fma(a=bf16x2, acc=...)"),
         ("fmac(e6m9, chunk=0)", f"fma(a=e6m9,b=e6m9,acc=e6m9): chunk=0, {_CHUNK}"),
         ("fmac(e6m9, chunk=-8)", f"fmac: chunk=-8, {_CHUNK}"),
@@ -364,7 +369,10 @@ def test_conversion_errors(text: str, message: str) -> None:
             "fma(a=int8,b=int8,acc=fp32): datapath 'fused', 'int8' takes fp32 or int",
         ),
         ("fmac(e6m9, chunck=8)", "fmac: unknown argument 'chunck' (did you mean 'chunk'?): want fmac(F, chunk=c)"),
-        ("fmac8(e6m9)", f"unknown FMA operator 'fmac8(...)' (did you mean 'fmac' or 'fmacs'?): want {_CALLS}"),
+        (
+            "fmac8(e6m9)",
+            f"unknown FMA operator 'fmac8(...)' (did you mean 'fmac' or 'fmacs'?): want fma(a=F, b=F, acc=G), {_SHORT}",
+        ),
         ("fma(a=bf16,acc=fp32,products=1.5)", "fma: products: got '1.5', want a whole number"),
         (
             "fma(a=1/6/9,acc=fp32)",

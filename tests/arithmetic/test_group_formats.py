@@ -78,8 +78,8 @@ def test_elements_of_mx(name: str, bits: int, largest: Fraction, emax: int, emin
 
 
 _CALL = "want bfp(g,e,m), three numbers: group, exponent and magnitude bits"
-_NAMES = f"want {', '.join(FORMATS)}, {SYNTAX}; along an axis bfp(g,e,m), mx(element,g), "
-_NAMES += f"{', '.join(GROUP_FORMATS)}, intN"
+_NAMES = f"want a name of 'numc list formats', {SYNTAX}, or along an axis the text of a format of groups such as "
+_NAMES += "bfp(16,3,4)"
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ _NAMES += f"{', '.join(GROUP_FORMATS)}, intN"
         ("bfp", "format 'bfp' needs its sizes: want bfp(g,e,m), as in bfp(16,3,4)"),
         ("int3", "format 'int3': 3 bits, want 4 to 16"),
         ("int17", "format 'int17': 17 bits, want 4 to 16"),
-        ("mxfp7", f"unknown format 'mxfp7' (did you mean 'mxfp8' or 'mxfp6'?): {_NAMES}"),
+        ("mxfp7", f"unknown format 'mxfp7' (did you mean 'mxfp8', 'mxfp6' or 'mxfp4'?): {_NAMES}"),
         ("lowbpf", f"unknown format 'lowbpf' (did you mean 'lowbfp'?): {_NAMES}"),
         ("bfp(16,3,4):nan", "'bfp(16,3,4):nan': only formats without infinities (eXmYfn) take ':nan'"),
         ("int8:channel", "'int8:channel': channels are those of a contraction's operands, leave ':channel' out"),

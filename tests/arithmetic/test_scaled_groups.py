@@ -110,12 +110,12 @@ def test_texts() -> None:
         (
             "mx(16)",
             "format 'mx(...)': want mx(element,g,rule=floor,scale=e8m0fnu): a format such as e2m1fn, the "
-            "size of a group, a rule (floor, ceil, nearest, amax), the format of scales, and tensor=fp32 "
-            "for a scale of the tensor, too",
+            "size of a group, row or tensor, a rule (floor, ceil, nearest, amax, inverse), the format of scales, "
+            "rows=n for a scale of n rows, and tensor=fp32 for a scale of the tensor, too",
         ),
         (
             "mx(posit8,16)",
-            "format 'mx(posit8,16,scale=e8m0fnu)': element 'posit8', want intN or a signed format of up "
+            "format 'mx(posit8,16,scale=e8m0fnu)': element 'posit8', want intN, uintN or a signed format of up "
             "to 8 bits that is no posit, such as e2m1fn or nf4",
         ),
         (
@@ -124,7 +124,7 @@ def test_texts() -> None:
         ),
         (
             "mx(e2m1fn,16,max)",
-            "format 'mx(e2m1fn,16,max)': rule 'max', want floor, ceil, nearest or amax",
+            "format 'mx(e2m1fn,16,scale=e8m0fnu,rule=max)': rule 'max', want floor, ceil, nearest, amax or inverse",
         ),
     ],
 )
