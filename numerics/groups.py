@@ -65,6 +65,11 @@ class GroupFormat(ABC):
         """Whether contractions convert it in operations of their own, because no kernel does."""
         return False
 
+    @property
+    def holds_scales(self) -> bool:
+        """Whether every value is a word of an element and the scale of its group, which an operation has converted."""
+        return False
+
     # Sizes.
 
     @property

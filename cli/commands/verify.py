@@ -56,7 +56,8 @@ def verify_command(
     else:
         output.table(columns, rows)
         nothing = "" if report.rows else ": the program has no contraction"
-        if report.rows and report.checked < samples:
+        asked = context.get_parameter_source("samples") is not click.core.ParameterSource.DEFAULT
+        if report.rows and asked and report.checked < samples:
             nothing = f", not {samples}: contractions with fewer outputs than their share are checked whole"
         click.echo(f"{report.mismatches} mismatches in {report.checked} outputs checked{nothing}")
         if report.first:

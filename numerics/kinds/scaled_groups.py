@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
@@ -100,6 +100,11 @@ class ScaledGroups(GroupFormat):
     def written_out(self) -> bool:
         """Kernels take groups of one row, of a size that is a number, by the rules that give a scale to divide by."""
         return self.rows != 1 or self.group in (None, ROW) or self.rule == "inverse"
+
+    @property
+    def holds_scales(self) -> bool:
+        """By a rule of numc's own."""
+        return self.rule == GIVEN
 
     @property
     def shares_tensor(self) -> bool:
@@ -314,6 +319,22 @@ class ScaledGroups(GroupFormat):
         scales = self.scale.decode_array(codes_of_bits(bits[:, None, :head])).astype(np.float64)
         codes = codes_of_bits(bits[:, head:].reshape(len(bits), size, self.element.bits))
         return self.element.decode_array(codes).astype(np.float64), scales
+
+
+def with_scales(to: GroupConversion) -> GroupConversion:
+    """Return a conversion to a format of MX as one to elements and scales, which its values are the same as."""
+    fmt = to.format
+    if isinstance(fmt, ScaledGroups):
+        return to
+    assert fmt.single is not None
+    assert fmt.scales is not None
+    return replace(to, format=ScaledGroups(fmt.single, fmt.group, fmt.scales, fmt.rule))  # type: ignore[attr-defined]
+
+
+def in_words(to: GroupConversion) -> GroupConversion:
+    """Return a conversion to elements and scales as that of words of both, which `with_scales` has made."""
+    assert isinstance(to.format, ScaledGroups)
+    return GroupConversion(replace(to.format, rule=GIVEN, rows=1, tensor=False), "rne")
 
 
 def is_element(fmt: Format) -> bool:

@@ -193,7 +193,7 @@ UNMARKED = {
     **dict.fromkeys(("reference.Draws", "train.Peak", "train.Spent"), HOLDS),
     **dict.fromkeys(("arithmetic", "collect_stats", "profile", "verify_training", "widths"), BLOCK),
     **dict.fromkeys(("DynamicLossScale", "train.RangeLossScale", "train.RangeWeight", "train.CRNorm"), TORCH),
-    **dict.fromkeys(("train.OptimizerState", "train.huggingface", "train.lightning"), TORCH),
+    **dict.fromkeys(("train.OptimizerState", "train.Tracker", "train.huggingface", "train.lightning"), TORCH),
     "backend": "returns a Backend, whose compiling and whose graphs have marks",
     **{f"runtime.{name}": HOLDS for name in ("Abi", "Callback", "Contents", "Input", "SizeSymbol", "TensorSpec")},
     **{f"runtime.{name}": HOLDS for name in ("Weight", "cpu_features", "default_threads", "feature_names")},

@@ -15,11 +15,12 @@ from torch_mlir.dialects import arith
 
 from numc.numerics.formats import Conversion
 from numc.numerics.groups import GroupConversion
-from numc.numerics.kinds.scaled_groups import GIVEN, ScaledGroups
+from numc.numerics.kinds.scaled_groups import in_words, with_scales
 from numc.numerics.operators import Fma
 from numc.numerics.reference.hadamard import hadamard_matrix
 from numc.passes import linalg
 from numc.passes.dialect import Contracted, FmaOp, contracted, fma_of, number_of
+from numc.passes.explicit.scales.kinds.tile_conversion import Converted, converted, rounded
 from numc.passes.explicit.scales.matrices import (
     PARALLEL,
     REDUCTION,
@@ -30,7 +31,6 @@ from numc.passes.explicit.scales.matrices import (
     shaped,
     sizes,
 )
-from numc.passes.explicit.scales.tile_conversion import Converted, converted, rounded
 from numc.passes.explicit.stored_bits import integer
 from numc.support.errors import NumcError, quoted
 
@@ -114,7 +114,7 @@ class _Contraction:
         return self._of_blocks(a, b) if self.fma.multiplies == "elements" else self._of_sums(a, b)
 
     def _converted(self, matrix: ir.Value, to: GroupConversion, before: int) -> Converted:
-        return converted(matrix, _scaled(to), number_of(self.step) - before)
+        return converted(matrix, with_scales(to), number_of(self.step) - before)
 
     def _product(self, fma: Fma, matrices: list[ir.Value], init: ir.Value) -> ir.Value:
         """The contraction of the rows of two matrices (rows, steps), from `init`, in one reduction."""
@@ -164,7 +164,7 @@ class _Contraction:
 
     def _of_blocks(self, a: Converted, b: Converted) -> ir.Value:
         """Blocks of words, whose sum the scales of tensors multiply."""
-        to_a, to_b = (GroupConversion(_given(each.to), "rne") for each in (a, b))
+        to_a, to_b = (in_words(each.to) for each in (a, b))
         fma = replace(self.fma, name="", a=to_a, b=to_b)
         if a.tensor is None and b.tensor is None:
             return self._product(fma, [a.words(), b.words()], self.init)
@@ -228,22 +228,6 @@ class _Contraction:
         inputs = [sums, *(value for value, _ in factors)]
         kinds = [PARALLEL] * count + [REDUCTION]
         return linalg.generic(inputs, self.init, [own, *maps, self._places(count + 1)], kinds, body)
-
-
-def _given(to: GroupConversion) -> ScaledGroups:
-    """The format of words of elements and scales."""
-    assert isinstance(to.format, ScaledGroups)
-    return replace(to.format, rule=GIVEN, rows=1, tensor=False)
-
-
-def _scaled(to: GroupConversion) -> GroupConversion:
-    """A conversion to a format of MX as one to elements and scales, which its values are the same as."""
-    fmt = to.format
-    if isinstance(fmt, ScaledGroups):
-        return to
-    assert fmt.single is not None
-    assert fmt.scales is not None
-    return replace(to, format=ScaledGroups(fmt.single, fmt.group, fmt.scales, fmt.rule))  # type: ignore[attr-defined]
 
 
 def _rotated(matrix: ir.Value, fma: Fma) -> ir.Value:

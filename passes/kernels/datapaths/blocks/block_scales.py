@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 from numc.numerics.formats import Conversion, Format
-from numc.numerics.kinds.scaled_groups import GIVEN, ScaledGroups
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.datapaths.blocks import cut_integers
 from numc.passes.kernels.datapaths.blocks.alignment import (
@@ -51,8 +50,9 @@ def limits(s: Setting) -> Guard | None:
 def _serves(s: Setting) -> bool:
     """Whether the scales of a block are powers of two, one for each operand, and integers serve the elements."""
     path, formats = s.fma.datapath, [to.format.scales for to in s.fma.groups or ()]
-    words = [to for to in s.fma.groups or () if isinstance(to.format, ScaledGroups) and to.format.rule == GIVEN]
-    if words:  # the largest word of a group is not its largest magnitude
+    if any(
+        to.format.holds_scales for to in s.fma.groups or ()
+    ):  # the largest word of a group is not its largest magnitude
         return False
     if s.fma.shares_tensor or path["run"] or any(fmt is None or fmt.precision > 1 for fmt in formats):
         return False

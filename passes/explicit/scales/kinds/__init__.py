@@ -1,0 +1,1 @@
+"""Conversions to kinds of formats with groups, as operations of their own."""
