@@ -346,7 +346,7 @@ def test_what_else_is_wrong_is_said_before_anything_is_compiled(
         ({"policies": ["x/a.policy", "y/a.policy"]}, "policy 'a': there are two of this name: rename a file"),
         (
             {"fmas": ("bf16_1_4",)},
-            "operator 'bf16_1_4' (did you mean 'bf16_1_3', 'bf16_1_2' or 'bf16_1_1'?)",
+            "unknown FMA operator 'bf16_1_4' (did you mean 'bf16_1_3', 'bf16_1_2' or 'bf16_1_1'?)",
         ),
         ({"output": "logit"}, "output 'logit': no such output (did you mean 'logits'?): the model has 'logits'"),
         ({"batch": 0}, "batch: got 0, want at least 1"),
