@@ -154,7 +154,10 @@ def test_against_bitsandbytes() -> None:
                 stored = functional.quantize_4bit(weight, blocksize=size, compress_statistics=nested, quant_type=kind)
                 parts = {f".weight.{name}": part for name, part in stored[1].as_dict(packed=True).items()}
                 found = SCHEMES["bitsandbytes"].weight(_layer({".weight": stored[0], **parts}))
-                _equal(functional.dequantize_4bit(*stored), found, f"{kind} {dtype} {nested} {size}")
+                expected = functional.dequantize_4bit(*stored)
+                if kind == "fp4":  # its code of -0 is a +0 where bitsandbytes takes AVX-512
+                    expected, found = expected + 0, found + 0
+                _equal(expected, found, f"{kind} {dtype} {nested} {size}")
                 count += 1
     codes, scales, _ = functional.int8_vectorwise_quant(_weight().half())
     parts = {".weight": codes, ".SCB": scales, ".weight_format": torch.tensor(0, dtype=torch.uint8)}

@@ -67,7 +67,7 @@ def test_a_training_is_reported_as_it_was(tmp_path: Path) -> None:
     used = [(s["first"], s["last"], s["used"]) for s in only["stretches"]]
     assert used == [(0, 6, "mp"), (7, 12, "bf16_1_1"), (13, 13, "mp"), (14, 16, "bf16_1_1"), (17, 17, "mp")]
     assert only["step_shares"] == {"mp": 0.5, "bf16_1_1": 0.5}
-    assert only["fma_shares"] == {"of": "of all steps", "shares": {"mp": 0.25, "bf16_1_1": 0.75}}
+    assert only["fma_shares"] == {"of": "of all steps", "shares": {"fmac(e4m3fn)": 0.25, "bf16_1_1": 0.75}}
     assert only["metrics"] == {"top1": [[8, 0.4], [17, 0.85]]}
     assert only["values"]["ema"][4] == [9, pytest.approx(1.958025, abs=1e-6)]
     assert [d["step"] for d in only["decisions"]] == [d.step for d in recipe.history if d.reason]
