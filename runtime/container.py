@@ -110,7 +110,7 @@ def _parts(contents: Contents, signed: bool) -> Iterator[bytes | memoryview]:
     import numpy as np
 
     weights = [np.ascontiguousarray(w) if w.ndim else w for w in contents.weights]
-    offsets, weights_size = weight_offsets(weights)
+    in_section, weights_size = weight_places(weights)
     sections = {
         "abi": encode_abi(contents.abi, weights),
         "code": contents.code,
@@ -127,19 +127,26 @@ def _parts(contents: Contents, signed: bool) -> Iterator[bytes | memoryview]:
         end = at + len(data)
     at = aligned(end, _PAGE)
     entries += _ENTRY.pack(b"weights", at, weights_size, 0, 0)
-    places += [
-        (at + offset, weight.reshape(-1).view(np.uint8).data) for offset, weight in zip(offsets, weights, strict=True)
-    ]
+    places += [(at + offset, data) for offset, data in in_section]
     end = at + weights_size
     size = end + SIGNATURE_BYTES if signed else end
     if signed:
         entries += _ENTRY.pack(b"signature", end, SIGNATURE_BYTES, 0, 0)
     header = _HEADER.pack(MAGIC, VERSION, count, size, 0)
     header = _HEADER.pack(MAGIC, VERSION, count, size, zlib.crc32(entries, zlib.crc32(header)))
-    return _padded([(0, memoryview(header + entries)), *places], end)
+    return padded([(0, memoryview(header + entries)), *places], end)
 
 
-def _padded(places: list[tuple[int, memoryview]], end: int) -> Iterator[bytes | memoryview]:
+def weight_places(weights: Sequence[Array]) -> tuple[list[tuple[int, memoryview]], int]:
+    """Return where each weight, a contiguous array, is in the weights section and its bytes, and the section's size."""
+    import numpy as np
+
+    offsets, size = weight_offsets(weights)
+    data = (weight.reshape(-1).view(np.uint8).data for weight in weights)
+    return list(zip(offsets, data, strict=True)), size
+
+
+def padded(places: list[tuple[int, memoryview]], end: int) -> Iterator[bytes | memoryview]:
     """Yield data for ascending offsets, with zeros between them and up to the end."""
     cursor = 0
     for at, data in places:

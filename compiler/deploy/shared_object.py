@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from numc.compiler.deploy.data_object import write_data_object
 from numc.compiler.deploy.glue import functions_of, glue
 from numc.compiler.deploy.header import header, identifier
 from numc.compiler.deploy.linker import MACHINES, link_shared, linker
-from numc.runtime.abi import encode_abi, weight_offsets
+from numc.runtime.abi import encode_abi
 from numc.runtime.archive import MAGIC
-from numc.runtime.container import Contents, read_program
+from numc.runtime.container import Contents, padded, read_program, weight_places
 from numc.runtime.library import FILE_NAME, find_library, include_folder, library
 from numc.runtime.program import Program
 from numc.support.arguments import checked
@@ -105,22 +104,13 @@ def _machine(code: bytes) -> int:
 
 def _parts(contents: Contents, machine: int, name: str, version: str, folder: Path) -> Sequence[Path]:
     weights = [np.ascontiguousarray(w) if w.ndim else w for w in contents.weights]
-    offsets, size = weight_offsets(weights)
+    places, size = weight_places(weights)
     abi = encode_abi(contents.abi, weights)
     code, data, calls = (folder / file for file in ("code.a", "data.o", "calls.o"))
     code.write_bytes(contents.code)
-    write_data_object(data, machine, {"numc_abi": [abi], "numc_weights": _bytes(weights, offsets)})
+    write_data_object(data, machine, {"numc_abi": [abi], "numc_weights": padded(places, size)})
     calls.write_bytes(glue(name, version, contents.abi.entry, len(abi), size))
     return calls, code, data
-
-
-def _bytes(weights: Sequence[npt.NDArray[np.generic]], offsets: Sequence[int]) -> Iterator[bytes | memoryview]:
-    """The weights section."""
-    end = 0
-    for weight, offset in zip(weights, offsets, strict=True):
-        yield bytes(offset - end)
-        yield weight.reshape(-1).view(np.uint8).data
-        end = offset + weight.nbytes
 
 
 def _arithmetic(contents: Contents) -> str:

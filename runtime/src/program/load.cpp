@@ -197,8 +197,7 @@ void numc_program::add_weight(const Value &value, const void *data) {
   }
 }
 
-void numc_program::set_up(Span bytes) {
-  const Container container = read_container(bytes);
+void numc_program::set_up(const Container &container) {
   set_up(container.abi, container.code);
   Span data = container.weights;
   if (reinterpret_cast<uintptr_t>(data.data) % 64 != 0 && data.size > 0) {
@@ -244,7 +243,7 @@ numc_program *numc_program_load(const char *path, char **error) {
     return in_file(path, [&] {
       auto program = std::make_unique<numc_program>();
       program->mapping = std::make_unique<Mapping>(path);
-      program->set_up(program->mapping->span());
+      program->set_up(read_container(program->mapping->span()));
       return program.release();
     });
   });
@@ -256,13 +255,15 @@ numc_program *numc_program_load_signed(const char *path, const char *key_path, c
     return in_file(path, [&] {
       auto program = std::make_unique<numc_program>();
       program->mapping = std::make_unique<Mapping>(path, true);
-      const Span bytes = program->mapping->span(), signature = read_container(bytes).signature;
+      const Span bytes = program->mapping->span();
+      const Container container = read_container(bytes);
+      const Span signature = container.signature;
       if (signature.data == nullptr)
         throw Error("not signed: sign it (numc compile --sign KEY), or load it without verification");
       if (signature.size != kSignatureBytes || signature.data + signature.size != bytes.data + bytes.size)
         throw Error("damaged program file (the signature is not at its end)");
       verify_signature(key_path, {bytes.data, bytes.size - signature.size}, signature);
-      program->set_up(bytes);
+      program->set_up(container);
       return program.release();
     });
   });
@@ -272,7 +273,7 @@ numc_program *numc_program_load_memory(const void *bytes, size_t size, char **er
   return guarded<numc_program *>(error, nullptr, [&] {
     want(bytes, "bytes");
     auto program = std::make_unique<numc_program>();
-    program->set_up({static_cast<const uint8_t *>(bytes), size});
+    program->set_up(read_container({static_cast<const uint8_t *>(bytes), size}));
     return program.release();
   });
 }

@@ -68,8 +68,8 @@ struct numc_program {
   std::atomic<uint64_t> executions{0};  // runs that were given no seed
   numc::ConvertedWeights converted;
 
-  // Sets the program up from a container in memory, which has to outlive it. Throws Error.
-  void set_up(numc::Span bytes);
+  // Sets the program up from a container, whose bytes have to outlive it. Throws Error.
+  void set_up(const numc::Container &container);
   // The same without the weights, which add_weight adds in the order of the arguments.
   void set_up(numc::Span abi_bytes, numc::Span code);
   void add_weight(const numc::Value &value, const void *data);
