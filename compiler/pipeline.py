@@ -49,6 +49,7 @@ from numc.passes.tensors.fold_constants import fold_constants
 from numc.passes.tensors.fuse_elementwise import fuse_elementwise
 from numc.passes.tensors.index_tables import index_tables
 from numc.passes.tensors.join_reductions import join_reductions
+from numc.passes.tensors.measured_first import measured_first
 from numc.passes.tensors.memory.read_only_arguments import read_only_arguments
 from numc.passes.tensors.memory.separate_buffers import separate_buffers
 from numc.passes.tensors.memory.update_in_place import update_in_place
@@ -242,6 +243,7 @@ TO_PLAN: Stages = {
             merge_products, switch="merge-products"
         ),  # after fusion: transposed slices are read in place
         "hoist-products": ours(hoist_products, switch="hoist-products"),  # after merging: fewer and larger ones
+        "measured-first": ours(measured_first),  # after products have been merged and hoisted
         # After fusion: what became an index map needs no constant.
         "fold-constants": ours(fold_constants, switch="fold-constants"),
         # Both after everything that looks for contractions, and copies them.

@@ -13,7 +13,7 @@ from torch_mlir import ir
 from numc.numerics.formats import Open
 from numc.numerics.operators import Fma
 from numc.numerics.policy.layer import Layer
-from numc.passes import facts
+from numc.passes import facts, linalg
 
 _SLOTS = "numc.widths"  # of the module
 _SWAPPED = {"a": "b", "b": "a"}
@@ -47,3 +47,8 @@ def slots_of(module: ir.Operation) -> list[tuple[str, str, Open]]:
     """Return the slots of a module by their numbers: layer, operand, ranges."""
     rows = facts.get(module, _SLOTS, [])
     return [(layer, operand, Open((e0, e1), (m0, m1))) for layer, operand, e0, e1, m0, m1 in rows]
+
+
+def measures(op: ir.Operation) -> bool:
+    """Whether an operation, or one inside it, converts operands to open widths, so that a run may measure them."""
+    return any({"a", "b"} & facts.get(each, "widths", {}).keys() for each in linalg.operations(op, "numc.fma"))

@@ -10,6 +10,7 @@ from torch_mlir import ir
 
 from numc.passes import linalg
 from numc.passes.buffers.views import VIEWS, buffers
+from numc.passes.explicit.width_slots import measures
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.tasks.interface import Emit
@@ -115,6 +116,8 @@ def consumer(
         return None
     if buffers(found.output[0]) & inputs:
         return None
+    if measures(generic) and _measured_between(generic, op):
+        return None
     meanwhile = between(generic, op, inputs)
     if any(inputs & written(other) for other in meanwhile if other.name != "memref.dealloc"):
         return None
@@ -122,6 +125,12 @@ def consumer(
         if other.name == "memref.dealloc" and buffers(other.operands[0]) & inputs:
             other.move_after(op)
     return found
+
+
+def _measured_between(first: ir.Operation, last: ir.Operation) -> bool:
+    """Whether a contraction between two operations of a block may measure what the first one does (measured_first)."""
+    inside = (op.operation for op in first.block.operations)
+    return any(measures(op) for op in inside if first.is_before_in_block(op) and op.is_before_in_block(last))
 
 
 def _elementwise(op: ir.Operation, buffer: ir.Value | None) -> Elementwise | None:

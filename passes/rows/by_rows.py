@@ -19,6 +19,7 @@ import math
 from torch_mlir import ir
 
 from numc.passes import linalg
+from numc.passes.explicit.width_slots import measures
 from numc.passes.kernels.isa.instruction_set import InstructionSet
 from numc.passes.plan.plan import AT_COMPILE_TIME, ONCE, PLAN
 from numc.passes.plan.region import Region, operands_of, read_region
@@ -78,7 +79,7 @@ class _OfProducts(Chain):
 
     def add_contraction(self, op: ir.Operation) -> bool:
         """Add a product, or return False if it cannot be computed by rows."""
-        if not _is_of_activations(op):
+        if not _is_of_activations(op) or measures(op):  # what may measure an operand stays where it is
             return False
         region = read_region(op, self._isa)
         if region.padding is not None or region.outside is not None or region.contraction.id < 0:

@@ -136,8 +136,9 @@ NUMC_API int32_t numc_width_count(const numc_program *program);
 NUMC_API int32_t numc_width_at(const numc_program *program, int32_t index, numc_width_range *range);
 
 /* A choice of widths that the run itself makes, for an operand in a bfp format that is no weight in the program. Operands
- * with one number in `tensor` are one tensor: the first contraction that reads it decides for all of them. A number of -1
- * leaves the operand to `widths` of the options. The run sets `ratio` to r = sum |widest - narrowest| / sum |narrowest|
+ * with one number in `tensor` are one tensor: the first contraction that reads it decides for all of them, of a layer
+ * the forward pass before dgrad, and dgrad before wgrad. A number of -1 leaves the operand to `widths` of the options.
+ * The run sets `ratio` to r = sum |widest - narrowest| / sum |narrowest|
  * over all values of the operand in its widest and its narrowest format, and chooses the narrowest if r < epsilon, else
  * the widest; with a NaN as epsilon too. `decided` says whether it did so. */
 typedef struct numc_choice {

@@ -11,6 +11,10 @@ import torch
 from torch import nn
 
 import numc
+from numc.compiler import pipeline
+from numc.passes import linalg
+from numc.passes.explicit.width_slots import measures
+from numc.passes.tensors.measured_first import measured_first
 from numc.support.errors import NumcError
 from numc.train import Static
 
@@ -93,3 +97,42 @@ def test_a_tensor_has_one_width_in_all_its_contractions(net, compiled):
     measured = numc.WidthByRatio()  # which only measures
     assert same(step(compiled, numc.widths({"2": {"b": measured}})), step(compiled))
     assert measured.ratio == w.ratio
+
+
+def _wgrad_first(module: Any) -> None:
+    """Put every wgrad before the dgrad of its layer, as another order of passes could."""
+    by_name = {linalg.name_of(op): op for op in linalg.operations(module, "linalg.generic") if measures(op)}
+    for name, op in by_name.items():
+        other = by_name.get(name.replace("/dgrad", "/wgrad"))
+        if other is not None and other != op:
+            other.move_before(op)
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+def test_the_dgrad_measures_the_gradient_in_whatever_order_contractions_come(pinned, monkeypatch):
+    """The groups of dgrad and of wgrad lie along different axes, so that it would show if the wgrad measured it."""
+    monkeypatch.setenv("NUMC_CACHE_SIZE", "0")
+    monkeypatch.setenv("NUMC_NUM_THREADS", "1")  # this process compiles
+    torch.manual_seed(2)
+    layers = nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 24), nn.ReLU(), nn.Linear(24, 10)
+    net = nn.Sequential(*layers)
+
+    def measured(*operands: str) -> list[float | None]:
+        tensors = [numc.WidthByRatio() for _ in operands]
+        given = {f"2/{role}": {"a": tensor} for role, tensor in zip(operands, tensors, strict=True)}
+        if len(operands) == 1:
+            given = {"2/dgrad": {"a": tensors[0]}, "2/wgrad": {"a": tensors[0]}}
+        step(torch.compile(net, backend=numc.backend(FORMAT)), numc.widths(given))
+        return [each.ratio for each in tensors]
+
+    dgrad, wgrad = measured("dgrad", "wgrad")
+    assert dgrad != wgrad
+
+    def permuted(module: Any, _: pipeline.State) -> None:
+        _wgrad_first(module.operation)
+        if pinned:
+            measured_first(module.operation)
+
+    torch._dynamo.reset()
+    monkeypatch.setitem(pipeline.TO_PLAN["tensors"], "measured-first", pipeline.Pass("", permuted))
+    assert measured("both") == [dgrad if pinned else wgrad]

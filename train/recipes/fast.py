@@ -39,7 +39,8 @@ class Fast(Recipe):
     pass, both from 1.
 
     A layer is a module with weights. Where it has several tensors of a kind, as an LSTM has, the first that is read
-    decides for all. In a product of activations, as in attention, both are A; it has the l of the layer before it.
+    decides for all. A gradient is measured by the dgrad of its layer, or by the wgrad where there is no dgrad. In a
+    product of activations, as in attention, both are A; it has the l of the layer before it.
     """
 
     needs_loss = False
