@@ -261,6 +261,7 @@ class _Work:
             name=column.name,
             policy=str(found.policy),
             metrics=sums.values(),
+            shares=sums.shares(),
             error=sums.error.relative,
             seconds=seconds,
             time=seconds / fp32,

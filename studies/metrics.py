@@ -12,9 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from numc.runtime.abi import TensorSpec
+from numc.studies.shares import Share
 from numc.support.errors import NumcError, did_you_mean
 
 Array = npt.NDArray[Any]
+_MOST = {"top1": 1, "top5": 5}
 #: The label of a place that no metric of classes counts, as in torch.
 NOT_COUNTED = -100
 
@@ -107,6 +109,7 @@ class Sums:
         self._wanted = SquaredError()  # relative to fp32, or to labels that are values
         self._count = 0
         self._sum = dict.fromkeys(metrics, 0.0)
+        self._pairs = {name: np.zeros(2, np.int64) for name in metrics if name in _MOST}  # gained, lost
         self._xr = self._xx = self._rr = 0.0
 
     def add(self, output: Array, reference: Array, labels: Array | None) -> None:
@@ -114,7 +117,7 @@ class Sums:
         self.error.add(output, reference)
         with np.errstate(all="ignore"):
             if labels is not None and labels.dtype.kind in "iu":
-                self._classes(output.astype(np.float64), labels.astype(np.int64))
+                self._classes(output.astype(np.float64), reference.astype(np.float64), labels.astype(np.int64))
                 wanted = reference
             else:
                 wanted = reference if labels is None else labels
@@ -123,15 +126,17 @@ class Sums:
             if "cosine" in self._sum:
                 self._products(output.astype(np.float64).ravel(), wanted.astype(np.float64).ravel())
 
-    def _classes(self, x: Array, labels: Array) -> None:
-        x, labels = x.reshape(-1, x.shape[-1]), labels.reshape(-1)
+    def _classes(self, x: Array, reference: Array, labels: Array) -> None:
+        x, reference, labels = x.reshape(-1, x.shape[-1]), reference.reshape(-1, x.shape[-1]), labels.reshape(-1)
         if (counted := labels != NOT_COUNTED).sum() < len(labels):
-            x, labels = x[counted], labels[counted]
+            x, reference, labels = x[counted], reference[counted], labels[counted]
         self._count += len(labels)
-        rank = ranks(x, labels)
-        for name, most in (("top1", 1), ("top5", 5)):
-            if name in self._sum:
-                self._sum[name] += int((rank < most).sum())
+        if self._pairs:
+            rank, of_fp32 = ranks(x, labels), ranks(reference, labels)
+            for name, pair in self._pairs.items():
+                mine, other = rank < _MOST[name], of_fp32 < _MOST[name]
+                self._sum[name] += int(mine.sum())
+                pair += (mine & ~other).sum(), (other & ~mine).sum()
         if "perplexity" in self._sum:
             self._sum["perplexity"] += float(surprises(x, labels).sum())
 
@@ -139,6 +144,10 @@ class Sums:
         self._xr += float((x * r).sum())
         self._xx += float((x * x).sum())
         self._rr += float((r * r).sum())
+
+    def shares(self) -> dict[str, Share]:
+        """Return the metrics that are shares of samples, beside those of fp32."""
+        return {name: Share(int(self._sum[name]), self._count, *map(int, self._pairs[name])) for name in self._pairs}
 
     def values(self) -> dict[str, float]:
         """Return the metrics over all batches added so far."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from numc.compiler.arrays.statistics import Statistics
 from numc.studies.metrics import METRICS
+from numc.studies.shares import Share
 from numc.support import notebook
 from numc.support.environment import in_default_environment
 from numc.support.json_values import json_values
@@ -53,7 +54,8 @@ class Agreement:
 class Result:
     """The result of one arithmetic.
 
-    name: of the arithmetic. policy: its text. metrics: values by name. error: Σ(x - r)² / Σr² of the outputs x against
+    name: of the arithmetic. policy: its text. metrics: values by name. shares: of those that are shares of samples, the
+    counts that intervals are made of. error: Σ(x - r)² / Σr² of the outputs x against
     those of fp32, r. seconds: the shortest time of one batch. time: its ratio to that of fp32, measured in turns.
     fmas: the number of multiply-adds for one sample. area: the mean of the area units of an FMA over all FMAs of the
     model. iso_area: how many times more FMAs of this mean area fit into the area of those in fp32. gates: the mean of
@@ -82,6 +84,7 @@ class Result:
     statistics: Statistics | None = None
     apart: tuple[str, ...] = ()
     gates: float | None = None
+    shares: Mapping[str, Share] = field(default_factory=dict)
 
     @property
     def breaks(self) -> LayerError | None:
@@ -107,6 +110,7 @@ class Result:
         for name in ("error", "seconds", "time", "area", "iso_area"):
             values[name] = float(values[name])
         values["gates"] = None if values.get("gates") is None else float(values["gates"])
+        values["shares"] = {name: Share.of_json(share) for name, share in values.get("shares", {}).items()}
         values["metrics"] = {name: float(value) for name, value in values["metrics"].items()}
         values["layers"] = tuple(LayerError(r["position"], r["name"], float(r["error"])) for r in values["layers"])
         values["table"], values["apart"] = tuple(values["table"]), tuple(values["apart"])

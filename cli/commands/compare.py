@@ -231,6 +231,7 @@ def command_line(context: click.Context, model: str) -> str:
 def _show(found: Comparison, *written: str | None) -> None:
     from numc.studies.metrics import METRICS
 
+    shares = [name for name in found.metrics if name in found.results[0].shares]
     columns = [
         "arithmetic",
         *found.metrics,
@@ -242,6 +243,7 @@ def _show(found: Comparison, *written: str | None) -> None:
         "area",
         "iso-area",
         "packed",
+        *(f"{name} minus fp32" for name in shares),
     ]
     rows = [
         [
@@ -255,6 +257,7 @@ def _show(found: Comparison, *written: str | None) -> None:
             f"{result.area:.4g}",
             f"{result.iso_area:.4g}",
             result.packed,
+            *("-" if result is found.results[0] else result.shares[name].difference_text for name in shares),
         ]
         for result in found.results
     ]

@@ -58,9 +58,14 @@ class Finding:
 
 
 def keeps(comparison: ComparisonData, result: Result) -> bool:
-    """Whether the first metric of an arithmetic is at most KEEPS worse than that of fp32."""
+    """Whether the first metric of an arithmetic is at most KEEPS worse than that of fp32.
+
+    Of a share of samples, the whole interval of the difference has to be: few samples cannot tell.
+    """
     metric = METRICS[comparison.metrics[0]]
     mine, fp32 = result.metrics[metric.name], comparison.results[0].metrics[metric.name]
+    if metric.name in result.shares:
+        return result.shares[metric.name].difference_interval[0] >= -KEEPS
     if metric.name == "mse" and comparison.labels != "values":
         return result.error <= KEEPS
     worse = fp32 - mine if metric.best == "max" else mine - fp32
@@ -77,10 +82,13 @@ def findings(comparison: ComparisonData) -> list[Finding]:
     if good:
         by_gates = charts.has_gates(comparison)
         best = min(good, key=lambda r: (r.gates if by_gates and r.gates is not None else r.area, r.error))
-        text = f"{name} {metric.text(best.metrics[name])}: within {how} of fp32, with {_cheaper(comparison, best)}."
+        told = f", 95% interval of the difference {best.shares[name].difference_text}" if name in best.shares else ""
+        text = (
+            f"{name} {metric.text(best.metrics[name])}: within {how} of fp32{told}, with {_cheaper(comparison, best)}."
+        )
         found.append(Finding(f"Cheapest that keeps {name}", best.name, text, _look(comparison, best)))
     elif others:
-        found.append(Finding(f"Cheapest that keeps {name}", "none", f"None is within {how} of fp32.", bad=True))
+        found.append(_none_keeps(comparison, how))
     finite = [r for r in others if math.isfinite(r.error)]
     if finite:
         best = min(finite, key=lambda r: r.error)
@@ -106,6 +114,22 @@ def findings(comparison: ComparisonData) -> list[Finding]:
         why = peer.note if peer is not None else "onnxruntime is not installed, or the model is not an ONNX file."
         found.append(Finding("fp32 against onnxruntime", "not checked", why))
     return found
+
+
+def _none_keeps(comparison: ComparisonData, how: str) -> Finding:
+    """Return the sentence if no arithmetic keeps the first metric, or if the samples are too few to tell."""
+    name, others = comparison.metrics[0], comparison.results[1:]
+    about = f"Cheapest that keeps {name}"
+    unsure = [r for r in others if name in r.shares and r.shares[name].difference_interval[1] >= -KEEPS]
+    if not unsure:
+        return Finding(about, "none", f"None is within {how} of fp32.", bad=True)
+    best = max(unsure, key=lambda r: r.shares[name].difference_interval[0])
+    lowest = 100 * best.shares[name].difference_interval[0]
+    text = (
+        f"{best.shares[name].count:,} samples are too few to tell a loss of {how}: that of {best.name} may be up to "
+        f"{-lowest:.2f} points, by its 95% interval, and no other’s is known to be less. More samples would tell."
+    )
+    return Finding(about, "not told", text)
 
 
 def _cheaper(comparison: ComparisonData, best: Result) -> str:

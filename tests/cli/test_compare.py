@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,11 @@ def test_the_table_the_page_and_what_is_kept(numc_run: Any, tmp_path: Path) -> N
     assert done.status == 0, done.err
     rows = [line.split("\t") for line in done.out.splitlines()]
     columns = ["arithmetic", "top1", "cosine", "error", "breaks at", "time", "weights", "gates", "area", "iso-area"]
-    assert rows[0] == [*columns, "packed"]
+    assert rows[0] == [*columns, "packed", "top1 minus fp32"]
+    assert rows[1][11] == "-"
+    difference, low, high = map(float, re.fullmatch(r"(\S+) \((\S+) to (\S+)\)", rows[3][11]).groups())
+    assert difference == pytest.approx(float(rows[3][1][:-1]) - float(rows[1][1][:-1]), abs=0.011)
+    assert low < difference < high
     assert [row[0] for row in rows[1:]] == ["fp32", "mp", "fma(a=bf16,acc=e5m7)", "mixed"]
     assert rows[1][3:6] == ["0", "-", "1.00"]
     assert rows[2][7:10] == ["5855", "64", "9"]

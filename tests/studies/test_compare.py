@@ -19,6 +19,7 @@ from numc.studies.data import check_data
 from numc.studies.metrics import METRICS, SquaredError, Sums, check_metrics
 from numc.studies.observe.layer_outputs import layer_outputs
 from numc.studies.results import BREAKS
+from numc.studies.shares import Share
 from numc.studies.store import Store
 from numc.support.errors import NumcError
 
@@ -58,6 +59,19 @@ def test_metrics_by_hand() -> None:
     second = math.log(2 * math.exp(4) + 1) - 4
     assert values["perplexity"] == pytest.approx(math.exp((first + second) / 2))
     assert sums.error.relative == 17 / (1 + 1 + 9 + 16)
+
+
+def test_shares_are_counted_sample_by_sample() -> None:
+    right, wrong = [0, 1, 0], [1, 0, 0]
+    sums = Sums(("top1", "perplexity"))
+    for mine, of_fp32 in ((right, right), (right, wrong), (wrong, right), (wrong, right), (wrong, wrong)):
+        sums.add(*(np.array([x], np.float32) for x in (mine, of_fp32)), np.array([1]))
+    sums.add(np.array([right], np.float32), np.array([wrong], np.float32), np.array([-100]))  # which is not counted
+    assert sums.shares() == {"top1": Share(hits=2, count=5, gained=1, lost=2)}
+    share = sums.shares()["top1"]
+    assert share.difference == -0.2
+    assert share.chance == 1.0, "one against two is no evidence"
+    assert share.text == "5.27 to 85.34%"
 
 
 def test_top5_and_values_as_labels() -> None:

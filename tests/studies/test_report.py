@@ -21,6 +21,7 @@ from numc.studies.report.colours import CATEGORICAL, INK, colour
 from numc.studies.report.place import CHARACTER, LINE, MARKER, apart, distinct, place_texts
 from numc.studies.report.svg import Drawing
 from numc.studies.results import Result
+from numc.studies.shares import Share
 from numc.support.errors import NumcError
 from tiers import by_default
 
@@ -109,6 +110,39 @@ def test_findings() -> None:
     assert comparison["fmac(e4m3)"].breaks == comparison["fmac(e4m3)"].layers[1]
     assert found["Breaks first"].answer == "stem/conv"
     assert found["fp32 against onnxruntime"].answer == "agrees"
+
+
+def with_shares(comparison: Comparison, count: int, lost: tuple[int, ...]) -> Comparison:
+    """The comparison, of which an arithmetic loses so many samples that fp32 gets right, and gains none."""
+    hits = count * 19 // 20
+    shares = [{"top1": Share(hits - n, count, 0, n)} for n in lost]
+    results = tuple(replace(r, shares=each) for r, each in zip(comparison.results, shares, strict=True))
+    return replace(comparison, results=results)
+
+
+def test_the_cheapest_is_named_only_where_its_interval_allows_it(tmp_path: Path) -> None:
+    from numc.studies.report.comparison_page import findings
+
+    # Of 10,000 samples, mp loses 45: its interval reaches from -0.6 to -0.3 points. The mixed policy loses 2.
+    told = with_shares(made_up(), 10_000, (0, 45, 60, 2, 500, 8500))
+    (cheapest,) = (each for each in findings(told) if each.about == "Cheapest that keeps top1")
+    assert cheapest.answer == 'mixed "<i>"'
+    assert "95% interval of the difference -0.02 (-0.06 to +0.02)" in cheapest.text
+    # Of 200 samples none is lost, and a loss of half a point could be there nevertheless.
+    few = with_shares(made_up(), 200, (0, 0, 0, 0, 10, 170))
+    found = {finding.about: finding for finding in findings(few)}["Cheapest that keeps top1"]
+    assert (found.answer, found.bad) == ("not told", False)
+    assert found.text.startswith(
+        "200 samples are too few to tell a loss of 0.5 points: that of mp may be up to 1.37 points"
+    )
+    none = with_shares(made_up(), 10_000, (0, 300, 300, 300, 500, 8500))
+    found = {finding.about: finding for finding in findings(none)}["Cheapest that keeps top1"]
+    assert (found.answer, found.text, found.bad) == ("none", "None is within 0.5 points of fp32.", True)
+    told.write_report(tmp_path / "x.html")
+    shown = Page((tmp_path / "x.html").read_text(encoding="utf-8")).texts
+    assert "94.55 to 95.42%" in shown, "the interval of fp32's share"
+    assert "-0.45 (-0.58 to -0.32)" in shown
+    assert Comparison.from_json(told.to_json()) == told
 
 
 def test_gates_decide_where_the_table_has_every_operator() -> None:

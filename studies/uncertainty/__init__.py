@@ -1,0 +1,1 @@
+"""Intervals of differences between arms of a study, and of shares of few images: the uncertainty of a number."""
