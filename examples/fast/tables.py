@@ -11,6 +11,8 @@ from cells import markdown, spread
 from measured import EVERY, Outcome
 from published import COLUMNS, TABLE_2
 
+from numc.studies.uncertainty.paired import of_mean
+
 Runs = Mapping[str, Sequence[Outcome]]
 """The outcomes of every training by its name, one of each seed."""
 
@@ -38,8 +40,11 @@ def all_of(runs: Runs, target: float) -> Iterator[str]:
     yield time_to_accuracy(runs, columns, target)
     halves = [name for name in (*settings.STEPS, *settings.LAYERS) if runs.get(name)]
     if halves:
-        rows = [[f"{settings.HALF} in the {name}", spread(differences(runs, name), "+.2f")] for name in halves]
-        yield markdown([["figure 10", "top-1 minus fp32"], *rows])
+        rows = [
+            [f"{settings.HALF} in the {name}", spread(differences(runs, name), "+.2f"), *_told(runs, name)]
+            for name in halves
+        ]
+        yield markdown([["figure 10", "top-1 minus fp32", "95 % interval", "could have been seen"], *rows])
     if any(runs.get(name) for name in settings.CELLS):
         yield figure_20(runs)
 
@@ -56,7 +61,18 @@ def table_2(runs: Runs, columns: Sequence[str]) -> str:
     cells = [
         spread(quality, ".2f") if name == settings.BASE else spread(differences(runs, name), "+.2f") for name in columns
     ]
-    return markdown([*rows, ["here: ResNet, top-1 (%)", *cells]])
+    told = [("", "") if name == settings.BASE else _told(runs, name) for name in columns]
+    intervals, seen = zip(*told, strict=True)
+    rows += [["here: ResNet, top-1 (%)", *cells], ["its 95 % interval", *intervals], ["could have been seen", *seen]]
+    return markdown(rows)
+
+
+def _told(runs: Runs, name: str) -> tuple[str, str]:
+    """Return the 95 % interval of the difference to fp32, and the smallest that would have shown four times in five."""
+    interval = of_mean(differences(runs, name))
+    if interval.count < 2:
+        return "-", "-"
+    return f"{interval.low:+.2f} to {interval.high:+.2f}", f"{interval.visible:.2f}"
 
 
 def order(runs: Runs, columns: Sequence[str]) -> str:
