@@ -16,6 +16,7 @@ A RUN is a folder with any of these files; what is missing or damaged is said in
   statistics.jsonl  the argument file of numc.train.EpochStatistics
   denormals.jsonl   the argument file of numc.train.DenormalMonitor
   metrics.jsonl     written by numc.train.RunFolder
+  run.json          its group and seed: runs of a group are drawn as their mean in a band
 
 \b
 Examples:
@@ -53,6 +54,9 @@ def report_command(runs: tuple[str, ...], page: str | None, plots: str | None, w
     columns = list(dict.fromkeys(fact.about for its in facts.values() for fact in its))
     answers = {name: {fact.about: fact.answer for fact in its} for name, its in facts.items()}
     output.table(["run", *columns], [[name, *(its.get(c, "-") for c in columns)] for name, its in answers.items()])
+    if rows := found.groups():
+        columns = ["group", "metric", "runs", "mean", f"minus {rows[0].group}", "could have been seen"]
+        output.table(columns, [[row.group, row.metric, row.seeds, *row.cells] for row in rows])
     for note in found.notes:
         output.say(note, err=not sys.stdout.isatty())
     for path in filter(None, (page, plots)):

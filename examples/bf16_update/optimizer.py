@@ -1,4 +1,4 @@
-"""SGD with momentum whose update is two multiply-adds, and the same with Kahan's compensation of what is rounded away."""
+"""SGD with momentum whose update is two multiply-adds, and the same with Kahan's compensation of its roundings."""
 
 from __future__ import annotations
 

@@ -54,7 +54,8 @@ class Series:
     """Points of one thing, which a line may join.
 
     shape: the number of the marker. told: the full text of each point. marks: the numbers of points that stand out.
-    faint: whether it is drawn behind the others, such as single values behind their mean.
+    faint: whether it is drawn behind the others, such as single values behind their mean. area: x, low and high of a
+    band around it, such as that from the lowest to the highest seed.
     """
 
     label: str
@@ -65,6 +66,7 @@ class Series:
     told: tuple[str, ...] = ()
     marks: tuple[int, ...] = ()
     faint: bool = False
+    area: tuple[tuple[float, float, float], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -131,6 +131,8 @@ class Drawing:
         """Lines; one that lies on others is dashed, so that they stay visible."""
         chart, before = self.chart, list[Series]()
         for one in chart.series:
+            yield from self._area(one, box)
+        for one in chart.series:
             if not one.line:
                 continue
             points = [(box.x(chart.x, x), box.y(chart.y, y)) for x, y in one.points]
@@ -144,6 +146,15 @@ class Drawing:
                 f'<polyline class="line k" points="{path}" fill="none" stroke-width="{width}" stroke-linejoin="round"'
                 f"{more} {stroked(colour(one.colour))}><title>{html.escape(one.label)}</title></polyline>"
             )
+
+    def _area(self, one: Series, box: Box) -> Iterator[str]:
+        """The band around a line, behind all lines."""
+        if not one.area:
+            return
+        axes = self.chart.x, self.chart.y
+        ends = [(x, high) for x, _, high in one.area] + [(x, low) for x, low, _ in reversed(one.area)]
+        path = " ".join(f"{box.x(axes[0], x):.1f},{box.y(axes[1], y):.1f}" for x, y in ends)
+        yield f'<polygon class="area f" points="{path}" opacity=".2" stroke="none" {filled(colour(one.colour))}/>'
 
     def _points(self, one: Series, box: Box) -> Iterator[str]:
         chart = self.chart

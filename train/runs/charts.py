@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from numc.studies.report.charts import COLOURS, Axis, Band, Chart, Point, Series, decades, linear, slug
+from numc.train.runs.groups import over_seeds
 from numc.train.runs.read import Run
 from numc.train.runs.thin import BINS, boxes, means, stretches, thin, unbroken
 
@@ -16,8 +18,21 @@ SPREAD = 30.0
 
 
 def colour_of(runs: Sequence[Run], number: int) -> str:
-    """Return the colour of a run."""
-    return "ink" if len(runs) == 1 else f"c{number % COLOURS}"
+    """Return the colour of a run, which those of its group have, too."""
+    return "ink" if len(runs) == 1 else f"c{list(keys(runs)).index(key_of(runs[number])) % COLOURS}"
+
+
+def key_of(run: Run) -> tuple[bool, str]:
+    """Return the name under which a run is drawn, that of its group or its own, after whether it has a group."""
+    return (False, run.name) if run.origin is None else (True, run.origin.group)
+
+
+def keys(runs: Sequence[Run]) -> dict[tuple[bool, str], list[int]]:
+    """Return what is drawn as one, by `key_of`: the numbers of the runs of a group, or of a run without one."""
+    numbers: dict[tuple[bool, str], list[int]] = {}
+    for number, run in enumerate(runs):
+        numbers.setdefault(key_of(run), []).append(number)
+    return numbers
 
 
 def shades(runs: Sequence[Run]) -> dict[str, str]:
@@ -96,7 +111,14 @@ def _over_steps(
     if not any(curves):
         return None
     x, series, shown = steps(runs), [], []
+    for (_, group), numbers in keys(runs).items():
+        if len(numbers) > 1:
+            seeds = over_seeds([curves[number] for number in numbers])
+            series.append(_of_group(group, seeds, colour_of(runs, numbers[0]), label))
+            shown += [end for _, low, high in series[-1].area for end in (low, high)]
     for number, (run, points) in enumerate(zip(runs, curves, strict=True)):
+        if len(keys(runs)[key_of(run)]) > 1:
+            continue
         finite, breaks = unbroken(points)
         if len(breaks) > BREAKS:
             finite = [[point for part in finite for point in part]]
@@ -132,6 +154,13 @@ def _over_steps(
     return Chart(name=slug(name), title=label, x=x, y=y, series=tuple(series), bands=bands(runs))
 
 
+def _of_group(name: str, seeds: Sequence[tuple[float, float, float, float]], colour: str, label: str) -> Series:
+    """Return the mean over the runs of a group, in a band from the lowest to the highest of them."""
+    mean, low, high = (means([(row[0], row[n]) for row in seeds]) for n in (1, 2, 3))
+    area = tuple((x, a, b) for (x, a), (_, b) in zip(low, high, strict=True))
+    return replace(line(f"{name}, mean of its runs", mean, colour, label), label=name, area=area)
+
+
 def line(name: str, points: Sequence[Point], colour: str, label: str, *, faint: bool = False) -> Series:
     """Return a line through points; few of them have texts."""
     told = tuple(f"{name}, step {x:,.0f}: {label} {y:.6g}" for x, y in points) if len(points) <= BREAKS else ("",)
@@ -142,11 +171,13 @@ def bands(runs: Sequence[Run]) -> tuple[Band, ...]:
     """Return a strip for each run that shows the arithmetics of its steps."""
     names = arithmetics(runs)
     colours, found = shades(runs), []
-    for number, run in enumerate(runs):
+    for (_, label), numbers in keys(runs).items():
+        number = numbers[0]  # of a group the first run
+        run = runs[number]
         if run.decisions:
             its = boxes(stretches(run.decisions), names)
             parts = tuple((name, colours[name], tuple(its[name])) for name in names if its[name])
-            of = (run.name, colour_of(runs, number)) if len(runs) > 1 else ("", "")
+            of = (label, colour_of(runs, number)) if len(runs) > 1 else ("", "")
             found.append(Band(*of, parts))
     return tuple(found)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from numc.support.errors import NumcError, quoted, shortened, shown
 from numc.support.files import checked_path
 from numc.support.json_values import json_values, parsed
 from numc.train.observe.lines import Lines
+from numc.train.runs.origin import ORIGIN, Origin
 
 DECISIONS, STATISTICS, DENORMALS, METRICS = (
     f"{name}.jsonl" for name in ("decisions", "statistics", "denormals", "metrics")
@@ -27,18 +29,21 @@ class Record:
     """Metrics after a step of the optimizer.
 
     step: the number of the last step before them, from 0. epoch: None if it was not given. metrics: numbers by name.
-    fmas: the multiply-adds of all steps so far, by role and operator; empty if they were not given.
+    fmas: the multiply-adds of all steps so far, by role and operator; empty if they were not given. seconds: that the
+    run has taken so far, since its folder was opened and without what was between its parts; None if that is not known.
     """
 
     step: int
     epoch: int | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
     fmas: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    seconds: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the record in types that JSON has; numbers that are not finite are strings."""
         fmas = [[role, fma, count] for (role, fma), count in self.fmas.items()]
-        return {"step": self.step, "epoch": self.epoch, "metrics": json_values(self.metrics), "fmas": fmas}
+        line = {"step": self.step, "epoch": self.epoch, "metrics": json_values(self.metrics), "fmas": fmas}
+        return line if self.seconds is None else {**line, "seconds": self.seconds}
 
     @classmethod
     def from_json(cls, data: str | Mapping[str, Any]) -> Record:
@@ -49,7 +54,8 @@ class Record:
                 raise TypeError("a number of another type")
             metrics = {str(name): float(value) for name, value in given["metrics"].items()}
             fmas = {(str(role), str(fma)): int(count) for role, fma, count in given["fmas"]}
-            return cls(given["step"], given["epoch"], metrics, fmas)
+            seconds = given.get("seconds")
+            return cls(given["step"], given["epoch"], metrics, fmas, None if seconds is None else float(seconds))
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
             raise NumcError(
                 f"not a record of metrics ({shortened(error, 60)}): want what RunFolder.record writes"
@@ -67,10 +73,27 @@ class RunFolder:
         run.record(recipe.step - 1, epoch=epoch, fmas=recipe.fmas, accuracy=0.97)
 
     Each file may be missing. A new training belongs into a new folder, a resumed one into that of its beginning.
+    Runs of several seeds that belong together have a group, as in
+
+        RunFolder("runs/bf16-3", group="bf16", seed=3, configuration={"batch": 128, "rate": 0.01})
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Take a folder, which is created if it is not there. Raises NumcError if that is not possible."""
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        group: str | None = None,
+        seed: int | None = None,
+        configuration: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Take a folder, which is created if it is not there.
+
+        group: the name of what runs of several seeds have in common, which are then shown together. seed: of this run.
+        configuration: numbers and texts by name, the same in all runs of a group. They are kept with the versions of
+        numc, torch, numpy and Python. Raises NumcError if that is not possible, or the folder has those of another run.
+        """
+        if group is None and (seed is not None or configuration is not None):
+            raise NumcError("seed and configuration are of runs of a group: name it, as in group='bf16'")
         self._path = checked_path(path)
         try:
             self._path.mkdir(parents=True, exist_ok=True)
@@ -80,9 +103,17 @@ class RunFolder:
             ) from None
         self._lines = Lines(self.metrics)
         self._last: int | None = None  # the step of the last record of this object
+        self._begin, self._before_begin = time.monotonic(), 0.0
+        if group is not None:
+            Origin.of(group, seed, configuration).write(self.origin)
 
     def __fspath__(self) -> str:
         return str(self._path)
+
+    @property
+    def origin(self) -> Path:
+        """The file that has group, seed, configuration and versions; it is there if there is a group."""
+        return self._path / ORIGIN
 
     @property
     def decisions(self) -> Path:
@@ -122,25 +153,31 @@ class RunFolder:
         number = checked_integer(step, "step", 0, _LARGEST)
         its = None if epoch is None else checked_integer(epoch, "epoch", 0, _LARGEST)
         numbers = {name: _number(name, value) for name, value in metrics.items()}
-        line = _line(Record(number, its, numbers, _counts({} if fmas is None else fmas)))
-        if self._last is None or number < self._last:
-            self._lines.replace([*self._before(number), line])
-        else:
+        counts = _counts({} if fmas is None else fmas)
+        kept = self._kept(number) if self._last is None or number < self._last else None
+        if kept is not None and self._last is None and kept:
+            self._before_begin = kept[-1].seconds or 0.0
+        seconds = round(self._before_begin + time.monotonic() - self._begin, 3)
+        line = _line(Record(number, its, numbers, counts, seconds))
+        if kept is None:
             self._lines.append(line)
+        else:
+            self._lines.replace([*map(_line, kept), line])
         self._last = number
 
-    def _before(self, step: int) -> list[str]:
-        """Return the lines of the records of earlier steps. Raises NumcError if the file has other lines."""
+    def _kept(self, step: int) -> list[Record]:
+        """Return the records of earlier steps. Raises NumcError if the file has other lines."""
         if not self.metrics.exists():
             return []
         *lines, _ = self.metrics.read_text(encoding="utf-8", errors="replace").split("\n")
         kept = []
         for number, line in enumerate(lines, 1):
             try:
-                if Record.from_json(line).step < step:
-                    kept.append(line)
+                record = Record.from_json(line)
             except NumcError as error:
                 raise NumcError(f"{self.metrics}: line {number}: {error}") from None
+            if record.step < step:
+                kept.append(record)
         return kept
 
 

@@ -11,6 +11,7 @@ from numc.studies.report.colours import colour
 from numc.studies.report.drawing import drawn, environment, ridge
 from numc.train.recipes.decision import Decision
 from numc.train.runs import charts, number_charts
+from numc.train.runs.groups import Row
 from numc.train.runs.read import COUNTS, Run
 from numc.train.runs.summary import summary
 from numc.train.runs.thin import BINS
@@ -21,14 +22,22 @@ _LOW = 170.0
 """The height in pixels of a chart that stands beside others."""
 
 
-def render(runs: Sequence[Run], notes: Sequence[str]) -> str:
+def render(runs: Sequence[Run], notes: Sequence[str], groups: Sequence[Row]) -> str:
     """Return the page as text. It refers to no other file."""
+    of_runs = [{"name": run.name, **_look(charts.colour_of(runs, n))} for n, run in enumerate(runs)]
+    origin = next((run.origin for run in runs if run.origin is not None), None)
     layers = number_charts.layer_denormals(runs)
     facts = [summary(run) for run in runs]
     denormals = [[drawn(chart, "", _LOW) for chart in number_charts.denormals(runs, count)] for count in COUNTS]
     template = environment(Path(__file__).parent).get_template("training.html.jinja")
     return template.render(
-        runs=[{"name": run.name, **_look(charts.colour_of(runs, n))} for n, run in enumerate(runs)],
+        runs=of_runs,
+        keys=[
+            {**of_runs[numbers[0]], "name": name, "count": len(numbers)} for name, numbers in charts.keys(runs).items()
+        ],
+        groups=[(row.group, row.metric, row.seeds, *row.cells) for row in groups],
+        origin=origin,
+        configuration=", ".join(f"{name} {value}" for name, value in (origin.configuration if origin else {}).items()),
         facts=facts,
         subjects=list(dict.fromkeys(fact.about for its in facts for fact in its)),
         notes=notes,

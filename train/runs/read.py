@@ -16,6 +16,7 @@ from numc.support.files import checked_path
 from numc.train.observe.epoch_statistics import StepStatistics
 from numc.train.recipes.decision import Decision
 from numc.train.runs.folder import DECISIONS, DENORMALS, METRICS, STATISTICS, Record
+from numc.train.runs.origin import ORIGIN, Origin, read_origin
 
 KINDS: Mapping[tuple[str, str], str] = {
     ("forward", "a"): "activations",
@@ -67,7 +68,8 @@ class Run:
     """One training, as a report shows it.
 
     epochs: the statistics of the observed steps of each epoch together. observed: each of these steps. denormals: the
-    steps in which denormals were counted, by a DenormalMonitor if there was one. notes: what is missing or damaged.
+    steps in which denormals were counted, by a DenormalMonitor if there was one. origin: its group and seed, if it has
+    them. notes: what is missing or damaged.
     """
 
     name: str
@@ -76,7 +78,13 @@ class Run:
     epochs: dict[int, Statistics] = field(default_factory=dict)
     observed: list[Observed] = field(default_factory=list)
     denormals: list[Observed] = field(default_factory=list)
+    origin: Origin | None = None
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float | None:
+        """The seconds that the run has taken up to its last record; None if they are not known."""
+        return self.records[-1].seconds if self.records else None
 
 
 def read_run(given: str | os.PathLike[str]) -> Run:
@@ -91,6 +99,8 @@ def read_run(given: str | os.PathLike[str]) -> Run:
     run = Run(folder.resolve().name or str(folder))
     run.decisions = sorted(_lines(folder / DECISIONS, _decision, run.notes, "the decisions"), key=lambda one: one.step)
     run.records = sorted(_lines(folder / METRICS, _record, run.notes, "metrics"), key=lambda one: one.step)
+    if (folder / ORIGIN).exists():
+        run.origin = read_origin(folder / ORIGIN)
     counted = False
     for row, its in _lines(folder / STATISTICS, _observed, run.notes, "swamping and exponents"):
         before = run.epochs.get(row.epoch)

@@ -14,9 +14,9 @@ from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError
 from numc.support.files import checked_path, write_whole
 from numc.support.json_values import json_values
-from numc.train.runs import charts, number_charts
+from numc.train.runs import charts, groups, number_charts
 from numc.train.runs.read import COUNTS, Run, read_run
-from numc.train.runs.summary import Fact, summary
+from numc.train.runs.summary import Fact, last_values, summary
 from numc.train.runs.thin import stretches
 
 
@@ -30,7 +30,15 @@ class TrainingReport:
     @property
     def notes(self) -> list[str]:
         """What is missing or damaged in the folders, a line for each file."""
-        return [f"{run.name}/{note}" for run in self.runs for note in run.notes]
+        return [*(f"{run.name}/{note}" for run in self.runs for note in run.notes), *groups.notes(self._groups)]
+
+    @property
+    def _groups(self) -> dict[str, list[Run]]:
+        return groups.named(self.runs)
+
+    def groups(self) -> list[groups.Row]:
+        """Return the last metrics of each group of runs, and their paired differences to those of the first group."""
+        return groups.rows(self._groups, {run.name: last_values(run) for run in self.runs})
 
     def summary(self) -> dict[str, list[Fact]]:
         """Return the main results of each run, by its name."""
@@ -52,7 +60,7 @@ class TrainingReport:
         check_installed("jinja2")
         from numc.train.runs.page import render
 
-        text = render(self.runs, self.notes)
+        text = render(self.runs, self.notes, self.groups())
         write_whole(checked_path(path), lambda file: file.write(text.encode()))
 
     def write_plots(self, folder: str | os.PathLike[str]) -> list[Path]:
@@ -81,7 +89,8 @@ class TrainingReport:
 
         ``swamping`` has, for every epoch and contraction, the fractions of additions without swamping at 0 to 24 bits.
         """
-        return {"runs": [json_values(_run(run)) for run in self.runs]}
+        rows = [json_values(row.as_json()) for row in self.groups()]
+        return {"runs": [json_values(_run(run)) for run in self.runs], "groups": rows}
 
 
 @in_default_environment
@@ -91,7 +100,8 @@ def report(*runs: str | os.PathLike[str]) -> TrainingReport:
         numc.train.report("runs/fp32", "runs/dynamic").write_report("run.html")
 
     runs: folders, see RunFolder. What is missing or damaged in them is in the `notes` of the result. PyTorch is not
-    needed. Raises NumcError for a folder without any file of a training, or one that is given twice.
+    needed. Runs of a group are drawn as their mean in a band. Raises NumcError for a folder without any file of a
+    training, or one that is given twice, and for runs of one group that have one seed or other configurations.
     """
     if not runs:
         raise NumcError("report: got no run, want at least one folder of a training, see numc.train.RunFolder")
@@ -104,6 +114,7 @@ def report(*runs: str | os.PathLike[str]) -> TrainingReport:
             raise NumcError(f"{run.name}: given twice: name each run once")
         names.add(run.name)
         found.append(run)
+    groups.named(found)
     return TrainingReport(tuple(found))
 
 
@@ -112,6 +123,8 @@ def _run(run: Run) -> dict[str, Any]:
     return {
         "name": run.name,
         "notes": run.notes,
+        "origin": None if run.origin is None else vars(run.origin),
+        "seconds": run.seconds,
         "steps": len(run.decisions),
         "loss": _by_step(charts.loss_of(run)),
         "metrics": {name: _by_step(charts.metric_of(run, name)) for name in charts.metric_names([run])},

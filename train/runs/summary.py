@@ -21,6 +21,17 @@ class Fact:
     bad: bool = False
 
 
+def last_values(run: Run) -> dict[str, float]:
+    """Return the last value of each metric that is finite; of the loss, the mean of the last hundredth of the steps."""
+    values = {}
+    if losses := [y for _, y in loss_of(run)]:
+        count = max(1, len(losses) // 100)
+        values["loss"] = math.fsum(losses[-count:]) / count
+    for name in metric_names([run]):
+        values["loss, recorded" if name == "loss" else name] = metric_of(run, name)[-1][1]
+    return {name: value for name, value in values.items() if math.isfinite(value)}
+
+
 def summary(run: Run) -> list[Fact]:
     """Return the results of a training that are known."""
     found = [*_loss(run)]
