@@ -55,10 +55,20 @@ def check_types(
     for node in graph.node:
         if node.domain not in ("", "ai.onnx") or not onnx.defs.has(node.op_type, opset):
             continue
-        if reason := mistyped(node, onnx.defs.get_schema(node.op_type, opset), types):
+        if reason := mistyped(node, onnx.defs.get_schema(node.op_type, opset), types) or _powers(node, types):
             refused.append((origin(node), kinds.get(node.name, node.op_type), opset, reason))
     if refused:
         raise unsupported(refused)
+
+
+def _powers(node: onnx.NodeProto, types: Mapping[str, int]) -> str:
+    """Say that ONNX has no result of a DequantizeLinear in the type of its scales, which are powers of two."""
+    named = any(attribute.name == "output_dtype" and attribute.i for attribute in node.attribute)
+    if node.op_type != "DequantizeLinear" or named or types.get(node.input[1]) != onnx.TensorProto.FLOAT8E8M0:
+        return ""
+    return (
+        f"its scale '{node.input[1]}' is float8e8m0, which no result is: want output_dtype float, float16 or bfloat16"
+    )
 
 
 def _reason(node: onnx.NodeProto, domain: str, version: int | None) -> str:

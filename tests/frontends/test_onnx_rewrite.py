@@ -657,7 +657,7 @@ def test_refused_sequences_and_models(tmp_path: Path) -> None:
               nodes_falsenodeids=[0], nodes_modes=["BRANCH_LT"], **ml)),
         ("FusedGemm", ["a", "a"], "its activation 'Cosh' is not available: HardSigmoid, LeakyRelu, Relu, Sigmoid, Tanh "
          "and Clip are", dict(activation="Cosh", transB=1, **ms)),
-        ("GatherBlockQuantized", ["u", "at", "a"], "blocks are available along the last axis only",
+        ("GatherBlockQuantized", ["u", "at", "a"], "its data 'u' is computed: it has to be a constant",
          dict(quantize_axis=0, **ms)),
     ]  # fmt: skip
     nodes = [

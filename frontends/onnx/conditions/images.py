@@ -42,7 +42,8 @@ def _convolution(node: Node, weight: int = 1, bias: int | None = 2) -> Condition
     yield f"size({weight}, 0) % {group} == 0", f"its group, {group}, does not divide the rows of the weight"
     transposed = node.proto.op_type == "ConvTranspose"
     channels = f"size({weight}, 0)" if transposed else f"size({weight}, 1) * {group}"
-    yield f"size(0, 1) == {channels}", f"the image has other channels than the weight with a group of {group}"
+    place = rank - 1 if node.attribute("channels_last", 0) else 1
+    yield f"size(0, {place}) == {channels}", f"the image has other channels than the weight with a group of {group}"
     if bias is not None:
         yield from sized(node, bias, f"size({weight}, 1) * {group}" if transposed else f"size({weight}, 0)")
 

@@ -93,7 +93,10 @@ def _loss(node: Node) -> Conditions:
 
 def _quantised(node: Node) -> Conditions:
     rank, block = node.rank(node.input(0)), node.attribute("block_size", 0)
-    yield from alike(node, 2, 1)
+    # Quantisers write one scale as a list beside one zero point that is none, which onnxruntime takes, too.
+    single = all(node.shape(name) in ([], [1]) for name in (node.input(1), node.input(2)) if name)
+    if not single:
+        yield from alike(node, 2, 1)
     if not node.rank(node.input(1)):
         return
     axis = node.axis(rank, 1) if rank > 1 or block else 0

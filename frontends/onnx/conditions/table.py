@@ -16,7 +16,7 @@ from numc.frontends.onnx.conditions.sized import Conditions
 from numc.frontends.onnx.rewrites.node import Node
 
 _STANDARD = {**IMAGES, **LAYERS, **MOVES}
-_SHARED = ("DequantizeLinear", "GatherND", "GridSample", "Pad", "QuantizeLinear", "Range")
+_SHARED = ("DequantizeLinear", "GatherND", "GridSample", "Pad", "QLinearConv", "QuantizeLinear", "Range")
 
 CONDITIONS: dict[tuple[str, str], Callable[[Node], Conditions]] = {
     **{("", operator): conditions for operator, conditions in _STANDARD.items()},

@@ -7,6 +7,7 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper
 
+from numc.frontends.onnx.reading.tensors import NAMES
 from numc.frontends.onnx.rewrites.images.convolutions import convolved
 from numc.frontends.onnx.rewrites.images.windows import fixed_image
 from numc.frontends.onnx.rewrites.node import Array, Node, RefusedError
@@ -18,6 +19,8 @@ _RANGES = {
     for sign in ("", "U")
     if f"{sign}INT{bits}" in _TYPES
 }
+_PRECISIONS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
+_AVAILABLE = "float, float16 or bfloat16"
 _SMALL_FLOATS = {number for name, number in _TYPES.items() if name.startswith(("FLOAT4", "FLOAT8E4", "FLOAT8E5"))}
 
 
@@ -27,6 +30,8 @@ def dequantize(node: Node) -> None:
     if node.dtype(source) not in (*_RANGES, *_SMALL_FLOATS, TensorProto.INT32):
         raise RefusedError(f"its input '{source}' is of a type that ONNX does not quantise to")
     result = node.attribute("output_dtype", 0) or node.dtype(scale) or TensorProto.FLOAT
+    if result == TensorProto.FLOAT8E8M0:
+        return  # it is refused by its types (supported.py)
     if _expand_weight(node, result):
         return
     if TensorProto.DOUBLE in (result, node.dtype(scale)):
@@ -74,8 +79,9 @@ def quantize(node: Node) -> None:
         raise RefusedError("its result is of a type that ONNX does not quantise to")
     if TensorProto.DOUBLE in (node.dtype(source), node.dtype(scale)):
         raise RefusedError(f"'{source}' or its scale is float64: float32, float16 and bfloat16 are available")
-    scale, zero = _spread(node, source, scale), _spread(node, source, zero) if zero else ""
-    divided = node.op("Div", _in_float32(node, source), scale)
+    precision = _precision(node, scale)
+    zero = _spread(node, source, zero) if zero and _moves(node, zero, result) else ""
+    divided = _divided(node, source, _spread(node, source, scale), precision)
     if result in _RANGES:
         saturated(node, node.op("Round", divided), zero, result, node.output(0))
         return
@@ -84,6 +90,53 @@ def quantize(node: Node) -> None:
     node.cast(divided, result, node.output(0))
     if not node.attribute("saturate", 1):
         node.made[-1].attribute.append(helper.make_attribute("saturate", 0))
+
+
+def quantize_dynamically(node: Node) -> None:
+    """DynamicQuantizeLinear: ONNX's definition, with scale 1 if all is 0, as in onnxruntime, not 0."""
+    source, zero = node.input(0), node.constant(0, np.float32)
+    least = node.op("Min", node.op("ReduceMin", source, keepdims=0), zero)
+    most = node.op("Max", node.op("ReduceMax", source, keepdims=0), zero)
+    whole = node.op("Sub", most, least)
+    divided = node.op("Div", whole, node.constant(255, np.float32))
+    nothing = node.op("Equal", whole, zero)
+    scale = node.op("Where", nothing, node.constant(1, np.float32), divided, to=node.output(1))
+    point = node.op("Round", node.op("Sub", zero, node.op("Div", least, scale)))
+    saturated(node, point, "", TensorProto.UINT8, node.output(2))
+    node.op("QuantizeLinear", source, scale, node.output(2), to=node.output(0))
+
+
+def _moves(node: Node, zero: str, result: int) -> bool:
+    """Return whether a zero point is added: that of float8 is not if it is 0, so that -0 stays -0."""
+    known = node.constants.get(zero)
+    return (
+        result in _RANGES or result == TensorProto.FLOAT4E2M1 or known is None or bool(known.astype(np.float32).any())
+    )
+
+
+def _precision(node: Node, scale: str) -> int:
+    """Return the type in which a value is divided by its scale.
+
+    Before opset 23 ONNX does not say: it is float32, as in onnxruntime. Powers of two divide in float32, too.
+    """
+    if precision := node.attribute("precision", 0):
+        if precision not in _PRECISIONS:
+            raise RefusedError(f"its precision is {NAMES.get(precision, precision)}: want {_AVAILABLE}")
+        return int(precision)
+    if node.opset < 23 or node.dtype(scale) in (0, TensorProto.FLOAT8E8M0):
+        return int(TensorProto.FLOAT)
+    if node.dtype(scale) not in _PRECISIONS:
+        dtype = NAMES.get(node.dtype(scale), "of another type")
+        raise RefusedError(f"its scale '{scale}' is {dtype}, and it has no precision: want precision {_AVAILABLE}")
+    return node.dtype(scale)
+
+
+def _divided(node: Node, source: str, scale: str, precision: int) -> str:
+    """Emit float32 quotients of a value and its scales, which are divided in float32, float16 or bfloat16."""
+    if precision not in (TensorProto.FLOAT16, TensorProto.BFLOAT16):
+        return node.op("Div", _in_float32(node, source), scale)
+    short = source if node.dtype(source) == precision else node.cast(source, precision)
+    return node.cast(node.op("Div", short, node.cast(scale, precision)), TensorProto.FLOAT)
 
 
 def _in_float32(node: Node, name: str) -> str:

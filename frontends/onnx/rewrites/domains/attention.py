@@ -153,10 +153,18 @@ def _with_past(node: Node, past: str, now: str, output: int) -> str:
 def attention(node: Node) -> None:
     """Attention of one input, whose queries, keys and values are products with a matrix."""
     source, weight, bias, mask, past, extra = (node.input(n) for n in range(6))
-    count = node.attribute("num_heads", 0)
-    if node.input(6) or node.attribute("do_rotary", 0) or count < 1:
-        raise RefusedError("past_sequence_length and do_rotary are not available")
-    columns = _fixed(node, weight, 1)
+    if node.input(6):
+        raise RefusedError("past_sequence_length is not available")
+    product = node.op("MatMul", source, weight)
+    attention_of(node, node.op("Add", product, bias) if bias else product, mask, past, extra)
+
+
+def attention_of(node: Node, product: str, mask: str, past: str, extra: str = "") -> None:
+    """Emit the attention of queries, keys and values that are side by side in the product of two inputs."""
+    source, count = node.input(0), node.attribute("num_heads", 0)
+    if node.attribute("do_rotary", 0) or count < 1:
+        raise RefusedError("do_rotary is not available, and num_heads is 1 or more")
+    columns = _fixed(node, node.input(1), 1)
     parts = list(node.attribute("qkv_hidden_sizes", [columns // 3] * 3))
     length, batch = node.size(source, 1), node.size(source, 0)
     old = node.size(past, 3) if past else 0
@@ -164,9 +172,6 @@ def attention(node: Node) -> None:
     sizes = _Sizes(
         batch=batch, shared=count, groups=1, length=length, steps=_sum(node, old, length), depth=depth, width=width
     )
-    product = node.op("MatMul", source, weight)
-    if bias:
-        product = node.op("Add", product, bias)
     ends = [0, parts[0], parts[0] + parts[1], sum(parts)]
     query, key, value = (
         _heads(node, node.cut(product, 2, ends[n], ends[n + 1]), sizes, length, count, parts[n] // count)

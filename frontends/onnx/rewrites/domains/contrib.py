@@ -13,6 +13,7 @@ import numpy.typing as npt
 from onnx import TensorProto
 
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
+from numc.numerics.formats.kinds.table import NF4
 
 _EPSILON = 1e-12
 
@@ -85,6 +86,7 @@ def mat_mul_n_bits(node: Node) -> None:
     """MatMulNBits: the weight, whose blocks have scales and zero points, is expanded when the model is compiled."""
     k, n, block = node.attribute("K", 0), node.attribute("N", 0), node.attribute("block_size", 0)
     bits = node.attribute("bits", 4)
+    node.refuse_attribute("weight_prepacked", 0)
     packed, scales = node.constant_input(1, "weight"), node.constant_input(2, "scales")
     zeros, order = node.constant_input(3, "zero points"), node.constant_input(4, "g_idx")
     if bits not in (2, 4, 8) or packed is None or scales is None or min(k, n, block) < 1:
@@ -109,6 +111,30 @@ def mat_mul_n_bits(node: Node) -> None:
                       node.output(0))  # fmt: skip
     if node.input(5):
         node.op("Add", product, node.input(5), to=node.output(0))
+
+
+_QUARTER = (0.0, 0.005208333333, 0.66666667, 1.0, 0.33333333, 0.5, 0.16666667, 0.25)
+_TABLES = ((*_QUARTER, *(-value for value in _QUARTER)), NF4)
+"""The values of the codes of bitsandbytes, by quant_type: FP4 and NF4."""
+
+
+def mat_mul_bnb4(node: Node) -> None:
+    """MatMulBnb4: the weight, in blocks of codes of bitsandbytes, is expanded when the model is compiled."""
+    k, n, block = node.attribute("K", 0), node.attribute("N", 0), node.attribute("block_size", 0)
+    table = node.attribute("quant_type", 0)
+    packed, largest = node.constant_input(1, "weight"), node.constant_input(2, "absmax")
+    if table not in (0, 1) or packed is None or largest is None or min(k, n, block) < 1:
+        raise RefusedError(f"quant_type={table}, block_size={block}, K={k}, N={n}: 0 (FP4) and 1 (NF4) are available")
+    node.refuse_attribute("transB", 1)
+    if largest.dtype != np.float32 or packed.size != -(-k * n // 2) or largest.size != -(-k * n // block):
+        raise RefusedError(f"its weight is {packed.size} bytes with {largest.size} {largest.dtype}: want "
+                           f"{-(-k * n // 2)} bytes with {-(-k * n // block)} float32")  # fmt: skip
+    pairs = packed.reshape(-1).astype(np.uint8)
+    codes = np.stack([pairs >> 4, pairs & 15], axis=-1).reshape(-1)[: k * n]
+    values = (
+        np.array(_TABLES[table], np.float32)[codes] * np.repeat(largest.reshape(-1).astype(np.float32), block)[: k * n]
+    )
+    node.op("MatMul", node.input(0), node.constant(values.reshape(n, k).T, np.float32), to=node.output(0))
 
 
 def unpacked(data: Any, bits: int) -> npt.NDArray[np.uint8]:

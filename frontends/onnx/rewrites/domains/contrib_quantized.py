@@ -5,67 +5,66 @@ Source: docs/ContribOperators.md of onnxruntime.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import onnx
 from onnx import TensorProto
 
+from numc.frontends.onnx.rewrites.domains.attention import attention_of
 from numc.frontends.onnx.rewrites.domains.contrib import fast_gelu, unpacked
-from numc.frontends.onnx.rewrites.images.windows import windows_of
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
 from numc.frontends.onnx.rewrites.quantized import centred, rows_of, saturated, scalar, stacked
 
 MS = "com.microsoft"
 
 
-def _real(node: Node, n: int) -> str:
-    """Emit the float32 numbers of three inputs: values, their scale and their zero point."""
-    value, scale, zero = node.input(n), node.input(n + 1), node.input(n + 2)
-    return node.op("Mul", node.cast(centred(node, value, zero), TensorProto.FLOAT), scalar(node, scale))
+def real(node: Node, n: int, value: str = "") -> str:
+    """Emit the float32 numbers of three inputs: values, or `value` in their place, their scale and zero point."""
+    scale, zero = node.input(n + 1), node.input(n + 2)
+    whole = centred(node, value or node.input(n), zero)
+    return node.op("Mul", node.cast(whole, TensorProto.FLOAT), scalar(node, scale))
 
 
-def _stored(node: Node, value: str, n: int, like: str) -> None:
-    """Emit float32 numbers with the scale and the zero point of two inputs as the result."""
+def stored(node: Node, value: str, n: int, like: str, to: str = "") -> None:
+    """Emit float32 numbers with the scale and the zero point of two inputs as the result, or as `to`."""
     scale, zero = scalar(node, node.input(n)), node.input(n + 1)
     rounded = node.op("Round", node.op("Div", value, scale))
-    saturated(node, rounded, scalar(node, zero) if zero else "", node.dtype(zero or like), node.output(0))
+    saturated(node, rounded, scalar(node, zero) if zero else "", node.dtype(zero or like), to or node.output(0))
 
 
 def elementwise(node: Node) -> None:
     """QLinearAdd, QLinearMul."""
     operator = node.proto.op_type.removeprefix("QLinear")
-    _stored(node, node.op(operator, _real(node, 0), _real(node, 3)), 6, node.input(0))
+    stored(node, node.op(operator, real(node, 0), real(node, 3)), 6, node.input(0))
 
 
 def function(node: Node) -> None:
-    """QLinearSigmoid, QLinearLeakyRelu, QLinearSoftmax, and the pools, of one operand."""
+    """QLinearSigmoid, QLinearLeakyRelu, of one operand."""
     operator = node.proto.op_type.removeprefix("QLinear")
-    node.refuse_attribute("channels_last", 0)
-    left_out = ("channels_last", "opset")
-    given = {a.name: onnx.helper.get_attribute_value(a) for a in node.proto.attribute if a.name not in left_out}
-    whole = operator == "AveragePool" and node.attribute("ceil_mode", 0) and node.attribute("count_include_pad", 0)
-    if whole and not node.attribute("auto_pad", "NOTSET").startswith("SAME"):
-        given |= _whole_windows(node)
-    _stored(node, node.op(operator, _real(node, 0), **given), 3, node.input(0))
+    given = {a.name: onnx.helper.get_attribute_value(a) for a in node.proto.attribute}
+    stored(node, node.op(operator, real(node, 0), **given), 3, node.input(0))
 
 
-def _whole_windows(node: Node) -> dict[str, Any]:
-    """Return padding with which rounding down makes the windows of rounding up, each divided by its whole size.
+def softmax(node: Node) -> None:
+    """QLinearSoftmax: before opset 13, of all that an axis and those behind it hold."""
+    axis, value = node.attribute("axis", -1), real(node, 0)
+    rank = node.rank(node.input(0))
+    if node.attribute("opset", 13) >= 13:
+        stored(node, node.op("Softmax", value, axis=axis), 3, node.input(0))
+        return
+    sizes = [node.size(node.input(0), d) for d in range(rank)]
+    flat = node.reshape(value, [node.product(*sizes[: axis % rank]), node.product(*sizes[axis % rank :])])
+    stored(node, node.reshape(node.op("Softmax", flat, axis=-1), sizes), 3, node.input(0))
 
-    AveragePool does not count what rounding up makes a window reach beyond the padding; QLinearAveragePool does.
-    """
-    windows = windows_of(node, node.attribute("kernel_shape", ()))
-    after = [pad + stride - 1 for pad, stride in zip(windows.after, windows.strides, strict=True)]
-    if any(pad >= size for pad, size in zip(after, windows.kernel, strict=True)):
-        raise RefusedError("ceil_mode and count_include_pad where a window may begin behind the image; use ceil_mode=0")
-    return {"ceil_mode": 0, "pads": [*windows.before, *after]}
+
+def where(node: Node) -> None:
+    """QLinearWhere."""
+    stored(node, node.op("Where", node.input(0), real(node, 1), real(node, 4)), 7, node.input(1))
 
 
 def concat(node: Node) -> None:
     """QLinearConcat."""
-    parts = [_real(node, n) for n in range(2, len(node.proto.input), 3)]
-    _stored(node, node.op("Concat", *parts, axis=node.attribute("axis", 0)), 0, node.input(2))
+    parts = [real(node, n) for n in range(2, len(node.proto.input), 3)]
+    stored(node, node.op("Concat", *parts, axis=node.attribute("axis", 0)), 0, node.input(2))
 
 
 def gemm(node: Node) -> None:
@@ -79,7 +78,7 @@ def gemm(node: Node) -> None:
     factor = node.op("Mul", node.constant(node.attribute("alpha", 1.0), np.float32), node.op("Mul", a_scale, b_scale))
     real = node.op("Mul", node.cast(total, TensorProto.FLOAT), factor)
     if node.input(7):
-        _stored(node, real, 7, a)
+        stored(node, real, 7, a)
     else:
         node.op("Identity", real, to=node.output(0))
 
@@ -91,6 +90,11 @@ def _columns(node: Node, value: str, zero: str) -> str:
     if node.attribute("transB", 0):
         zero = node.reshape(zero, [-1, 1])
     return node.op("Sub", node.cast(value, TensorProto.INT32), node.cast(zero, TensorProto.INT32))
+
+
+def integers_of_16_bits(node: Node) -> None:
+    """MatMulInteger16: sums are modulo 2^32."""
+    node.op("MatMul", *(node.cast(node.input(n), TensorProto.INT32) for n in (0, 1)), to=node.output(0))
 
 
 def to_float(node: Node) -> None:
@@ -116,13 +120,30 @@ def _scaled(node: Node, product: str, factor: str, bias: str) -> None:
 
 
 def attention(node: Node) -> None:
-    """QAttention: Attention with an input and weights that are quantised."""
+    """QAttention: of the product of integers, times both scales, a bias is added in float32."""
     source, weight, bias, scale, weight_scale, mask, zero, weight_zero, past = (node.input(n) for n in range(9))
-    inputs = node.op("Mul", node.cast(centred(node, source, zero), TensorProto.FLOAT), scalar(node, scale))
-    rows = node.op("Mul", node.cast(_columns(node, weight, weight_zero), TensorProto.FLOAT), weight_scale)
-    given = {a.name: onnx.helper.get_attribute_value(a) for a in node.proto.attribute}
-    taken = [inputs, rows, bias, mask, past]
-    node.ops("Attention", taken, list(node.proto.output), domain=MS, **given)
+    product = node.op("MatMul", centred(node, rows_of(node, source, weight), zero), _columns(node, weight, weight_zero))
+    real_product = node.cast(stacked(node, product, source, weight), TensorProto.FLOAT)
+    value = node.op("Mul", real_product, node.op("Mul", scalar(node, scale), weight_scale))
+    attention_of(node, node.op("Add", value, bias), mask, past)
+
+
+def embed_layer_normalization(node: Node) -> None:
+    """QEmbedLayerNormalization: EmbedLayerNormalization of tables, factors and a bias that are quantised."""
+    words, segments = node.input(0), node.input(1)
+    tables = [_dequantized(node, 2 + n, 8 + n, 13 + n) if node.input(2 + n) else "" for n in range(5)]
+    node.ops(
+        "EmbedLayerNormalization",
+        [words, segments, *tables, node.input(7)],
+        list(node.proto.output),
+        domain=MS,
+        epsilon=node.attribute("epsilon", None),
+    )
+
+
+def _dequantized(node: Node, value: int, scale: int, zero: int) -> str:
+    whole = centred(node, node.input(value), node.input(zero))
+    return node.op("Mul", node.cast(whole, TensorProto.FLOAT), scalar(node, node.input(scale)))
 
 
 def lstm(node: Node) -> None:
@@ -196,26 +217,34 @@ def gemm_fast_gelu(node: Node) -> None:
 
 
 def gather_blocks(node: Node) -> None:
-    """GatherBlockQuantized: rows of a matrix whose blocks have scales and zero points."""
+    """GatherBlockQuantized: parts of a tensor whose blocks have scales and zero points."""
     data, scales, zeros = node.input(0), node.input(2), node.input(3)
     block, bits = node.attribute("block_size", 128), node.attribute("bits", 4)
-    rank = node.rank(data)
-    node.refuse_attribute("gather_axis", 0)
-    if node.attribute("quantize_axis", 1) % rank != rank - 1:
-        raise RefusedError("blocks are available along the last axis only")
+    rank, places = node.rank(data), node.rank(node.input(1))
+    gathered, blocked = node.attribute("gather_axis", 0) % rank, node.attribute("quantize_axis", 1) % rank
     middle = 0
     if node.dtype(data) == TensorProto.UINT8:
         middle = 1 << (bits - 1)
         data, zeros = (_wide(node, n, bits) if node.input(n) else "" for n in (0, 3))
-    length = node.shape(data)[-1]
+    length = node.shape(data)[blocked]
     if length is None:
         raise RefusedError("its data has free sizes: give shapes={...} or --shape")
-    where = node.constant(np.arange(length) // block, np.int64)
-    rows = node.cast(node.op("Gather", data, node.input(1), axis=0), TensorProto.FLOAT)
-    factor = node.op("Gather", node.op("Gather", scales, node.input(1), axis=0), where, axis=-1)
+    block = block or length
+    blocks = node.constant(np.arange(length) // block, np.int64)
+    axis = blocked if blocked < gathered else blocked + places - 1  # where the places have come before it
+
+    def chosen(value: str) -> str:
+        return node.op("Gather", value, node.input(1), axis=gathered)
+
+    def of_elements(value: str) -> str:
+        if gathered == blocked:
+            return chosen(node.op("Gather", value, blocks, axis=blocked))
+        return node.op("Gather", chosen(value), blocks, axis=axis)
+
+    rows = node.cast(chosen(data), TensorProto.FLOAT)
+    factor = of_elements(scales)
     if zeros:
-        zero = node.cast(node.op("Gather", zeros, node.input(1), axis=0), TensorProto.FLOAT)
-        rows = node.op("Sub", rows, node.op("Gather", zero, where, axis=-1))
+        rows = node.op("Sub", rows, node.cast(of_elements(zeros), TensorProto.FLOAT))
     elif middle:
         rows = node.op("Sub", rows, node.constant(middle, np.float32))
     node.op("Mul", rows, factor, to=node.output(0))
@@ -234,15 +263,16 @@ RULES = {
     "FusedGemm": fused_gemm,
     "GatherBlockQuantized": gather_blocks,
     "GemmFastGelu": gemm_fast_gelu,
+    "MatMulInteger16": integers_of_16_bits,
     "MatMulIntegerToFloat": to_float,
     "QAttention": attention,
+    "QEmbedLayerNormalization": embed_layer_normalization,
     "QGemm": gemm,
     "QLinearAdd": elementwise,
-    "QLinearAveragePool": function,
     "QLinearConcat": concat,
-    "QLinearGlobalAveragePool": function,
     "QLinearLeakyRelu": function,
     "QLinearMul": elementwise,
     "QLinearSigmoid": function,
-    "QLinearSoftmax": function,
+    "QLinearSoftmax": softmax,
+    "QLinearWhere": where,
 }
