@@ -51,24 +51,31 @@ def non_max_suppression(operands: Values, numbers: Sequence[int], kind: ir.Type)
 
 def kept_boxes(operands: Values, _: Sequence[int], kind: ir.Type) -> ir.Value:
     """Append which boxes torchvision keeps, as a mask; see pytorch/operators.py."""
-    boxes, limit = operands
+    boxes, limit, classes = operands
     count, most = index_of(sizes_of(boxes)[0]), _scalar(limit)
     # A fixed size of 0 is refused.
     table = tensor.EmptyOp([arith.MaxUIOp(count, index_of(1)).result, 5], ir.RankedTensorType(boxes.type).element_type)
     mask = tensor.EmptyOp(sizes_of(boxes)[:1], ir.RankedTensorType(kind).element_type)
+    word = ir.RankedTensorType(classes.type).element_type
+    theirs = tensor.EmptyOp([arith.MaxUIOp(count, index_of(1)).result], word).result
 
     def step(place: ir.Value, carried: Values) -> list[ir.Value]:
-        kept, table, total = carried
+        kept, table, theirs, total = carried
         low, high = ([tensor.ExtractOp(boxes, [place, index_of(n)]).result for n in pair] for pair in ((0, 1), (2, 3)))
-        box = [*low, *high, _area(low, high)]
+        box, of = [*low, *high, _area(low, high)], tensor.ExtractOp(classes, [place]).result
         # A box that is not kept is written over by the next one.
-        table = _put_row(box, table, total)
-        hit = _any(index_of(0), total, lambda t: _covers(_box(table, t), box, most))
+        table, theirs = _put_row(box, table, total), tensor.InsertOp(of, theirs, [total]).result
+
+        def hits(t: ir.Value) -> ir.Value:
+            same = arith.CmpIOp(arith.CmpIPredicate.eq, tensor.ExtractOp(theirs, [t]).result, of).result
+            return arith.AndIOp(same, _covers(_box(table, t), box, most)).result
+
+        hit = _any(index_of(0), total, hits)
         keeps = arith.XOrIOp(hit, arith.ConstantOp(hit.type, 1).result).result
         kept = tensor.InsertOp(keeps, kept, [place]).result
-        return [kept, table, arith.AddIOp(total, arith.IndexCastUIOp(total.type, keeps).result).result]
+        return [kept, table, theirs, arith.AddIOp(total, arith.IndexCastUIOp(total.type, keeps).result).result]
 
-    return repeat(count, [mask.result, table.result, index_of(0)], step)[0]
+    return repeat(count, [mask.result, table.result, theirs, index_of(0)], step)[0]
 
 
 def _covers(chosen: Values, box: Values, limit: ir.Value) -> ir.Value:

@@ -16,6 +16,7 @@ from numc.frontends.lowering.boxes import kept_boxes, non_max_suppression
 from numc.frontends.lowering.checks import check
 from numc.frontends.lowering.expansions import expand, stretch
 from numc.frontends.lowering.marked_zeros import copy_inserted
+from numc.frontends.lowering.regions import pooled_regions
 from numc.frontends.lowering.reshapes import builtin_type, create
 from numc.frontends.lowering.sorting import order
 from numc.frontends.lowering.tensor_code import (
@@ -333,6 +334,7 @@ _MADE = {
     "put_along": _put_along,
     "grouped_mm": _grouped_mm,
     "kept_boxes": kept_boxes,
+    "pooled_regions": pooled_regions,
     "order": order,
     "non_max_suppression": non_max_suppression,
     "inserted": copy_inserted,

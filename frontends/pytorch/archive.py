@@ -33,6 +33,7 @@ _AGAIN = "load it with torch.export.load, if you trust it, and save it again"
 _NAME = re.compile(r"[\w.\-/ ]*")
 _OPERATION = re.compile(
     r"torch\.ops\.(aten|prims)\.(?!(from_file|save)\.)((?!__)\w+|__i?(and|or|xor|lshift|rshift)__)\.(?!_)\w+"
+    r"|torch\.ops\.torchvision\.(nms|roi_align)\.default"
     r"|torch\.ops\.higher_order\.(cond|while_loop|wrap_with_autocast|wrap_with_set_grad_enabled)"
     r"|torch\.sym_(float|int|ite|max|min|not|sqrt)"
     r"|math\.(ceil|floor|trunc)"
@@ -131,7 +132,8 @@ def _text(path: Path, key: str, text: str) -> str:
     if not _FORMS.get(key, _is_name)(text):
         raise NumcError(
             f"{path}: the {_CALLED.get(key, 'name')} '{_shown(text)}' is not one that numc reads: it could be code; "
-            "numc takes operations of aten, names of letters, digits and _.-/, and lists, tuples and dicts of tensors"
+            "numc takes operations of aten, nms and roi_align of torchvision, names of letters, digits and _.-/, and "
+            "lists, tuples and dicts of tensors"
         )
     return text
 

@@ -32,7 +32,7 @@ from numc.frontends.pytorch.rewrites import (
     views,
 )
 from numc.frontends.pytorch.rewrites.embeddings import embedding_bag, one_hot
-from numc.frontends.pytorch.rewrites.images import boxes, resizing, sampling
+from numc.frontends.pytorch.rewrites.images import boxes, regions, resizing, sampling
 from numc.frontends.pytorch.rewrites.images.adaptive_pools import adaptive_avg_pool
 from numc.frontends.pytorch.rewrites.images.convolutions import constant_pad_nd, conv_tbc, convolution
 from numc.frontends.pytorch.rewrites.images.gradients import gradients
@@ -227,6 +227,7 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.mm.default: mm,
         aten.conv_tbc.default: conv_tbc,
         **boxes.suppressions(),
+        **regions.regions(),
         **experts.products(),
         **scaled.decompositions(),
         aten.multilabel_margin_loss_forward.default: losses.multilabel_margin_loss_forward,

@@ -52,6 +52,7 @@ from numc.frontends.pytorch.graphs.selections import by_places
 from numc.frontends.pytorch.graphs.strides import with_eager_strides
 from numc.frontends.pytorch.places import place_in, place_of
 from numc.frontends.pytorch.rewrites.images.boxes import any_number_kept
+from numc.frontends.pytorch.rewrites.images.detectors import define, without_branches
 from numc.frontends.pytorch.rewrites.views import any_size_split
 from numc.frontends.words import together
 from numc.frontends.workers import process
@@ -85,7 +86,7 @@ def load(
     """
     prepare()
     # torch traces in one thread at a time, and torch.compile waits for this lock, too.
-    with compile_lock, any_number_kept(), any_size_split():
+    with compile_lock, any_number_kept(), without_branches(), any_size_split():
         return _loaded(module, example_inputs, dynamic_shapes)
 
 
@@ -169,6 +170,7 @@ def import_task(request: dict[str, Any], _: Parts, stage: Stage) -> Answer:
     path = request["path"]
     stage("read")
     archive = cleaned(Path(path))
+    define()
     try:
         with _quiet():
             program = load_pt2(archive).exported_programs["model"]
@@ -176,7 +178,8 @@ def import_task(request: dict[str, Any], _: Parts, stage: Stage) -> Answer:
         reason = one_line(f"{error}" or type(error).__name__, 120)
         raise NumcError(f"{path}: cannot read: {reason}: want a file that torch.export.save wrote") from None
     stage("convert")
-    return to_message(_imported(program, path, {}))
+    with any_number_kept():
+        return to_message(_imported(program, path, {}))
 
 
 @contextlib.contextmanager

@@ -17,7 +17,10 @@ _library.define("repeats(Tensor counts) -> Tensor")
 _library.define("size_of(Tensor value, int dim) -> Tensor")
 _library.define("require(Tensor condition, int why) -> Tensor")
 _library.define("grouped_mm(Tensor left, Tensor right, Tensor ends) -> Tensor")
-_library.define("kept_boxes(Tensor boxes, Tensor limit) -> Tensor")
+_library.define("kept_boxes(Tensor boxes, Tensor limit, Tensor classes) -> Tensor")
+_library.define(
+    "pooled_regions(Tensor image, Tensor which, Tensor rows, Tensor columns, Tensor sizes, int samples) -> Tensor"
+)
 _library.define("inserted(Tensor value) -> Tensor")
 
 
@@ -76,11 +79,11 @@ def _grouped_shape(left: torch.Tensor, right: torch.Tensor, ends: torch.Tensor) 
     return [*groups, left.shape[-2], right.shape[-1]]
 
 
-def _kept_boxes(boxes: torch.Tensor, limit: torch.Tensor) -> torch.Tensor:
-    """Return which boxes overlap none that is kept before them, as a mask: non-maximum suppression of torchvision.
+def _kept_boxes(boxes: torch.Tensor, limit: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+    """Return which boxes overlap none of their class that is kept before them, as a mask: torchvision's nms.
 
     boxes: [n, 4], their least x and y and their largest ones, the best box first. limit: of rank 0 and the same dtype,
-    the largest share of what two boxes cover that both may cover.
+    the largest share of what two boxes cover that both may cover. classes: int64, [n].
     """
     areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
     kept = torch.ones(boxes.shape[0], dtype=torch.bool)
@@ -90,8 +93,55 @@ def _kept_boxes(boxes: torch.Tensor, limit: torch.Tensor) -> torch.Tensor:
             low = torch.where(box[:2] < others[:, :2], others[:, :2], box[:2])
             high = torch.where(others[:, 2:] < box[2:], others[:, 2:], box[2:])
             common = torch.where(high - low > 0, high - low, 0).prod(1)
-            kept[n + 1 :] &= ~(common / (areas[n] + areas[n + 1 :] - common) > limit)
+            covers = common / (areas[n] + areas[n + 1 :] - common) > limit
+            kept[n + 1 :] &= ~(covers & (classes[n + 1 :] == classes[n]))
     return kept
+
+
+def _pooled_regions(
+    image: torch.Tensor,
+    which: torch.Tensor,
+    rows: torch.Tensor,
+    columns: torch.Tensor,
+    sizes: torch.Tensor,
+    samples: int,
+) -> torch.Tensor:
+    """Return the means of the samples of each bin of regions, as torchvision's roi_align: [count, *bins, channels].
+
+    image: [n, rows, columns, channels]. which: [count], the number of each region's image, as a float. rows, columns:
+    [count, bins], where each bin begins. sizes: [count, 2], of bins. samples: of a bin along a side; 0 for one for each
+    element that it covers.
+    """
+    means = image.new_empty(_pooled_shape(image, which, rows, columns))
+    for k, number in enumerate(which.long()):
+        lines = []
+        for first, size, extent in zip((rows[k], columns[k]), sizes[k], image.shape[1:3], strict=True):
+            count = samples if samples > 0 else max(int(size.ceil()), 0)
+            lines.append([_corners(first + (n + 0.5) * size / count, extent) for n in range(count)])
+        total = image.new_zeros(means.shape[1:])
+        for upper in lines[0]:
+            for left in lines[1]:
+                values = [
+                    (a[:, None] * b)[..., None] * image[number][row][:, column]
+                    for row, a in upper
+                    for column, b in left
+                ]
+                total = total + (((values[0] + values[1]) + values[2]) + values[3])
+        means[k] = total / max(len(lines[0]) * len(lines[1]), 1)
+    return means
+
+
+def _corners(place: torch.Tensor, extent: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """The elements before and after places along a side, and what each counts: 0 beyond an element outside."""
+    inside = (place >= -1) & (place <= extent)
+    bounded = torch.where(inside & (place > 0), place, 0).clamp(max=extent - 1)
+    low = bounded.long()
+    rest = bounded - low
+    return [(low, (1 - rest) * inside), ((low + 1).clamp(max=extent - 1), rest * inside)]
+
+
+def _pooled_shape(image: torch.Tensor, which: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor) -> list[int]:
+    return [which.shape[0], rows.shape[1], columns.shape[1], image.shape[3]]
 
 
 _OF_SAME_WIDTH = {
@@ -119,7 +169,9 @@ _library.impl("require", lambda condition, why: torch.empty_like(condition), "Me
 _library.impl("grouped_mm", _grouped_mm, "CPU")
 _library.impl("grouped_mm", lambda left, *others: left.new_empty(_grouped_shape(left, *others)), "Meta")
 _library.impl("kept_boxes", _kept_boxes, "CPU")
-_library.impl("kept_boxes", lambda boxes, limit: boxes.new_empty(boxes.shape[:1], dtype=torch.bool), "Meta")
+_library.impl("kept_boxes", lambda boxes, *_: boxes.new_empty(boxes.shape[:1], dtype=torch.bool), "Meta")
+_library.impl("pooled_regions", _pooled_regions, "CPU")
+_library.impl("pooled_regions", lambda image, *given: image.new_empty(_pooled_shape(image, *given[:3])), "Meta")
 _library.impl("inserted", lambda value: value.clone(), "CPU")
 _library.impl("inserted", torch.empty_like, "Meta")
 
@@ -132,6 +184,7 @@ grouped_mm = torch.ops.numc.grouped_mm.default
 inserted = torch.ops.numc.inserted.default
 """The image of a convolution whose zeros between and around elements are none of the model's."""
 kept_boxes = torch.ops.numc.kept_boxes.default
+pooled_regions = torch.ops.numc.pooled_regions.default
 order = torch.ops.numc.order.default
 places = torch.ops.numc.places.default
 """Where a mask of rank 1 is true, int64 in ascending order. selections.py knows its size, which depends on data."""

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import sys
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -65,8 +68,8 @@ def operator() -> Iterator[None]:
         warnings.filterwarnings("ignore", "Warning only once for all operators")
         if not hasattr(torch.ops.torchvision, "nms"):
             library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+            torch.library.register_fake("torchvision::nms", known, lib=library)
         library.impl("nms", kernel, "CPU", allow_override=True)
-        torch.library.register_fake("torchvision::nms", known, lib=library)
         yield
 
 
@@ -139,7 +142,8 @@ def test_what_is_no_number() -> None:
         scores[draw.integers(24, size=2)] = value
     for limit in (0.5, -1e300):
         check(numc.compile(Suppressed(limit), (boxes, scores)), boxes, scores, limit)
-        found = kept_boxes(boxes, torch.tensor(limit, dtype=torch.float64).float())
+        classes = torch.zeros(24, dtype=torch.int64)
+        found = kept_boxes(boxes, torch.tensor(limit, dtype=torch.float64).float(), classes)
         assert found.nonzero().squeeze(1).tolist() == greedy(boxes.numpy(), -np.arange(24.0), limit)
 
 
@@ -156,6 +160,100 @@ def test_a_detector() -> None:
         kept = greedy(moved.numpy(), given[good].numpy(), 0.5)
         for got, every in zip(program(boxes, given, classes).values(), (boxes, given, classes), strict=True):
             assert torch.equal(got, every[good][kept])
+
+
+def by_class(boxes: torch.Tensor, scores: torch.Tensor, classes: torch.Tensor, limit: float) -> list[int]:
+    """The boxes that torchvision's batched_nms keeps: up to 1000 boxes, those of each class are moved apart."""
+    if len(boxes) <= 1000:
+        largest = boxes.max() if len(boxes) else 0
+        return greedy((boxes + (classes.float() * (largest + 1))[:, None]).numpy(), scores.numpy(), limit)
+    kept: list[int] = []
+    for each in classes.unique():
+        (places,) = torch.where(classes == each)
+        kept += places[greedy(boxes[places].numpy(), scores[places].numpy(), limit)].tolist()
+    return sorted(kept, key=lambda place: (-float(scores[place]), place))
+
+
+def batched_nms(boxes: Any, scores: Any, idxs: Any, iou_threshold: Any) -> Any:
+    """As torchvision's: with a branch on how many boxes there are, and a loop over classes."""
+    if boxes.numel() > 4000:
+        kept = torch.zeros_like(scores, dtype=torch.bool)
+        for each in torch.unique(idxs):
+            places = torch.where(idxs == each)[0]
+            kept[places[torch.ops.torchvision.nms(boxes[places], scores[places], iou_threshold)]] = True
+        places = torch.where(kept)[0]
+        return places[scores[places].sort(descending=True)[1]]
+    if boxes.numel() == 0:
+        return torch.empty((0,), dtype=torch.int64)
+    moved = boxes + (idxs.to(boxes) * (boxes.max() + 1))[:, None]
+    return torch.ops.torchvision.nms(moved, scores, iou_threshold)
+
+
+class Batched(nn.Module):
+    """Boxes above a score, at most 1100 of them, of each class apart."""
+
+    def forward(self, boxes: torch.Tensor, scores: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+        good = scores > 0.25
+        scores, places = scores[good].topk(min(1100, scores[good].size(0)))
+        found: torch.Tensor = batched_nms(boxes[good][places], scores, classes[good][places], 0.5)
+        return found
+
+
+@pytest.fixture
+def _boxes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torchvision's module of boxes, of which this one has the function that it has."""
+    module = ModuleType("torchvision.ops.boxes")
+    monkeypatch.setattr(module, "batched_nms", batched_nms, raising=False)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+
+
+def distinct(count: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Boxes, scores that differ, and classes; large numbers, which are rounded where classes are moved apart."""
+    draw = np.random.default_rng(count)
+    boxes, _ = data(count)
+    scores = torch.from_numpy(draw.permutation(count).astype(np.float32)) / max(count, 1)
+    return boxes * 1000.1, scores, torch.from_numpy(draw.integers(0, 5, count))
+
+
+@pytest.mark.usefixtures("_boxes")
+def test_classes_apart() -> None:
+    code = batched_nms.__code__
+    program = numc.compile(Batched(), distinct(40), dynamic_shapes=({0: (n := torch.export.Dim("n"))}, {0: n}, {0: n}))
+    assert batched_nms.__code__ is code  # it runs numc's code in a trace only
+    for count in (40, 0, 1, 2, 1333, 1334, 1400, 1700):  # three quarters of them, of which at most 1100
+        boxes, scores, classes = distinct(count)
+        places = scores.argsort(descending=True)[: min(1100, int((scores > 0.25).sum()))]
+        assert program(boxes, scores, classes).tolist() == by_class(boxes[places], scores[places], classes[places], 0.5)
+
+
+@pytest.mark.usefixtures("_boxes")
+@pytest.mark.parametrize("count", [1000, 1001])
+def test_classes_apart_of_a_fixed_number(count: int) -> None:
+    class Module(nn.Module):
+        def forward(self, *given: torch.Tensor) -> Any:
+            return batched_nms(*given, 0.5)
+
+    given = distinct(count)
+    assert numc.compile(Module(), given)(*given).tolist() == by_class(*given, 0.5)
+
+
+@pytest.mark.usefixtures("_boxes")
+def test_classes_that_are_no_integers_are_refused() -> None:
+    boxes, scores, classes = distinct(8)
+
+    class Module(nn.Module):
+        def forward(self, *given: torch.Tensor) -> Any:
+            return batched_nms(*given, 0.5)
+
+    with pytest.raises(numc.NumcError, match="cannot be exported: classes of boxes are float32: want integers"):
+        numc.compile(Module(), (boxes, scores, classes.float()))
+
+
+def test_a_file(tmp_path: Path) -> None:
+    """The process that reads it does not import torchvision."""
+    given = data(30)
+    torch.export.save(torch.export.export(Suppressed(0.5), given), tmp_path / "boxes.pt2")
+    check(numc.compile(tmp_path / "boxes.pt2"), *given, 0.5)
 
 
 def test_other_dtypes_are_refused() -> None:

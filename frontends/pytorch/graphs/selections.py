@@ -190,6 +190,8 @@ _TENSORS = {
     operator.ne: aten.ne.Tensor,
     operator.and_: aten.logical_and.default,
     operator.or_: aten.logical_or.default,
+    torch.sym_min: aten.minimum.default,
+    torch.sym_max: aten.maximum.default,
     torch.sym_not: aten.logical_not.default,
 }
 """Operations on sizes and numbers, as operations on tensors."""
