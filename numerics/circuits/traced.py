@@ -22,6 +22,7 @@ class Traced(Real):
     op: ``operand``, whose data is its name; ``constant``, a float; ``product`` and ``sum``, exact; ``rounded``;
     ``scaled``, whose args are whole numbers n and e of ``n * 2^e``; ``decoded``, whose arg is a code; ``chosen``, whose
     args are a condition and two numbers. finite: of an operand, whether it is known to be no infinity and no NaN.
+    below: then the exponent that its magnitude is known to be below, if there is one beside that of its format.
     """
 
     op: str
@@ -29,6 +30,7 @@ class Traced(Real):
     to: Conversion | None = None
     data: Any = None
     finite: bool = False
+    below: int | None = None
     place: str = field(default_factory=here)
 
     def __repr__(self) -> str:
@@ -43,7 +45,8 @@ class Traced(Real):
     def exponent(self) -> Number:
         """The exponent of the highest bit of its significand."""
         fmt = self._format("exponent").format
-        return self._part("exponent", fmt.emin, max(fmt.emax, fmt.emin))
+        most = fmt.emax if self.below is None else min(fmt.emax, self.below - 1)
+        return self._part("exponent", fmt.emin, max(most, fmt.emin))
 
     @property
     def significand(self) -> Number:

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from numc.numerics.defined.definition import Definition, definition_of, is_defined
-from numc.numerics.defined.graphs import Ending, Graph, ending, traced
+from numc.numerics.defined.graphs import USUAL, Ending, Graph, ending, regular_below, traced
 
-__all__ = ["Definition", "Ending", "Graph", "definition_of", "ending", "is_defined", "traced"]
+__all__ = ["USUAL", "Definition", "Ending", "Graph", "definition_of", "ending", "is_defined", "regular_below", "traced"]

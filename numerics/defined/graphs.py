@@ -43,16 +43,27 @@ class Ending:
         return tuple(ordered([self.result]))
 
 
+#: The exponent that magnitudes of operands are below where they are known to be usual, so that products of two of them
+#: are no number of the highest binades.
+USUAL = 62
+
+
 @cache
-def traced(fma: Fma, *, finite: bool = False) -> Graph:
-    """Return the graph of an operator's datapath for its formats; for operands that are `finite`, if that is known.
+def traced(fma: Fma, *, usual: bool = False, regular: bool = False) -> Graph:
+    """Return the graph of an operator's datapath for its formats; of operands that are `usual`, if that is known: they
+    are finite, and below 2^62.
+
+    regular: the accumulator is finite, too, and not in the highest binade if that is binary32's.
 
     Raises NumcError for what has no kernel.
     """
     definition = definition_of(fma)
     (to_a, to_b), length = fma.singles, definition.length(fma)
     a, b = (
-        tuple(Traced("operand", to=to.settled, data=f"{side}{n}", finite=finite) for n in range(length))
+        tuple(
+            Traced("operand", to=to.settled, data=f"{side}{n}", finite=usual, below=USUAL if usual else None)
+            for n in range(length)
+        )
         for side, to in (("a", to_a), ("b", to_b))
     )
     if definition.register:
@@ -60,8 +71,15 @@ def traced(fma: Fma, *, finite: bool = False) -> Graph:
         made = definition.registered(fma, a, b, register)
         result: Node = made if isinstance(made, Number) else make("constant", data=made, to=(made, made))
         return Graph(a, b, register, _checked(result))
-    c = Traced("operand", to=fma.acc.settled, data="c")
+    c = Traced("operand", to=fma.acc.settled, data="c", finite=regular, below=regular_below(fma) if regular else None)
     return Graph(a, b, c, _checked_real(definition.accumulated(fma, a, b, c)))
+
+
+def regular_below(fma: Fma) -> int:
+    """Return the exponent that magnitudes of regular accumulators are below: infinities, and the highest binade of
+    binary32, are seldom reached."""
+    emax: int = fma.acc.format.emax
+    return min(emax + 1, 127)
 
 
 @cache

@@ -45,7 +45,8 @@ def guard_text(kernel: Kernel, limits: Guard) -> str:
         apart = f.binary("subi", product(*most), product(*least))
         holds = both(holds, f.compare("sle", apart, f.int(limits.spread)))
     for name in ("rhigh", "lhigh"):
-        holds = both(holds, f.compare("ult", f[name], f.int(INFINITY)))
+        below = INFINITY if limits.operands is None else (limits.operands + _BIAS) << 23
+        holds = both(holds, f.compare("ult", f[name], f.int(below)))
     if not limits.minus_zero:
         holds = both(holds, f.compare("eq", zeros, f.int(0)))
     if limits.least > -149:

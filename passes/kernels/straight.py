@@ -367,9 +367,10 @@ class Straight:
         where = self.at(base, index, "i32" if kind == "i32" else "i64")
         return self.op(f"llvm.load {where} : {PTR} -> {kind}", kind)
 
-    def alloca(self, count: Index, element: str) -> Value:
-        """Room for `count` elements on the stack."""
-        return self.op(f"llvm.alloca {self.number(count)} x {element} : (i64) -> {PTR}", PTR)
+    def alloca(self, count: Index, element: str, alignment: Number = 0) -> Value:
+        """Room for `count` elements on the stack. alignment: of the address, in bytes; 0 for that of the element."""
+        aligned = f"{{alignment = {alignment} : i64}} " if alignment else ""
+        return self.op(f"llvm.alloca {self.number(count)} x {element} {aligned}: (i64) -> {PTR}", PTR)
 
     def is_given(self, pointer: Value) -> Value:
         """Whether a pointer is not null."""

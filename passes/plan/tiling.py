@@ -30,6 +30,8 @@ _HIDING, _SEVERAL_ROWS = 10, 48
 _RESULT, _PACKED, _ALONE, _SAVED = 8, 4, 40, 0.02
 # Accumulators of sums in blocks that are in binary64.
 _ROWS_IN_BLOCKS = 4
+# Rows that are computed in turn, from memory and back.
+_ROWS_IN_TURN = 8
 # Fewer rows or steps of k than these are computed in vectors: most of a matrix register would be empty.
 _ROWS_OF_MATRIX, _STEPS_OF_MATRIX = 4, 24
 
@@ -89,6 +91,8 @@ def _special(isa: InstructionSet, found: Found, *, fast: bool) -> Tile | None:
         kernel = Kernel(fma=fma, tile=isa.tile, swap=found.swap, fast=fast, isa=isa)
         cheap = fast and kernel.limits is not None
         wide = kernel.datapath.cheap_wide if cheap else kernel.datapath.wide
+        if vectors := kernel.datapath.in_turn(kernel):
+            return replace(isa.tile, rows=_ROWS_IN_TURN, vectors=vectors)
         return replace(isa.tile, rows=_ROWS_IN_BLOCKS, vectors=1) if wide else None
     if isa.word_sums is not None and Kernel(fma=fma, tile=isa.tile, swap=found.swap, fast=fast, isa=isa).dot:
         return isa.word_sums if fma.group is None or fma.group.group is None else None

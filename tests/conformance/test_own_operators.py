@@ -14,7 +14,7 @@ import arithmetic_vectorised as vectorised
 import definitions
 import numc
 from numc import reference
-from numc.numerics.circuits import Real, rounded, scaled
+from numc.numerics.circuits import Real, rounded, scaled, select
 from numc.numerics.operators import DEFINED
 from targets_here import runnable
 from tiers import one_in
@@ -100,6 +100,37 @@ def test_bits_are_the_same_in_every_shape_and_target(text: str, target: str) -> 
         found = numc.matmul(a, b, c, fma=text, target=target)
         compare(found, numc.matmul(a, b, c, fma=text, target=target, fast=False, threads=1))
         compare(found, reference.matmul(a, b, c, fma=text))
+
+
+@pytest.mark.parametrize("text", one_in(2, ["own_fused", "mitchell"], "own_fused"))
+def test_accumulators_that_are_not_finite_or_become_so(text: str) -> None:
+    """Operands are finite in each: of usual size, too large for that, and so large that sums overflow on the way."""
+    rng, large = np.random.default_rng(7), np.float32(2.0**61)
+    a, b, c = operands("normal", 6, 40, 70)
+    starts = c.copy()
+    starts[rng.random(c.shape) < 0.2] = np.inf
+    starts[rng.random(c.shape) < 0.1] = np.nan
+    starts[rng.random(c.shape) < 0.2] = np.float32(-3.3e38)
+    for x, y, z in ((a, b, starts), (a * 2 * large, b, c), (a * large, b * large / 8, c), (a * large, b * large, c)):
+        compare(numc.matmul(x, y, z, fma=text), reference.matmul(x, y, z, fma=text))
+
+
+def test_scaled_numbers_are_cut_at_every_exponent() -> None:
+    """To binary32, from 2^-230 to 2^230: subnormal results, and those that are beyond all numbers."""
+
+    @numc.operator(a="fp32", acc="fp32:rtz", name="cuts")
+    def cuts(a: Real, b: Real, c: Real) -> Real:
+        n = (a.significand << 6) + (b.significand & 63)
+        return scaled(select(a.sign, -n, n), a.exponent + b.exponent)
+
+    rng = np.random.default_rng(3)
+    ends = ((-126, 127), (-149, 127))
+    x, y = (np.ldexp(rng.uniform(1, 1.9, 48), np.linspace(*each, 48).astype(int)).astype(np.float32) for each in ends)
+    x[::2] *= -1
+    y[::9] = 0
+    found = numc.matmul(x[:, None], y[None], fma="cuts")
+    compare(found, reference.matmul(x[:, None], y[None], fma="cuts"))
+    compare(np.diag(found), numc.fma(x, y, np.zeros_like(x), fma="cuts"))
 
 
 def taking(part: str) -> Callable[[Real, Real, Real], Real]:

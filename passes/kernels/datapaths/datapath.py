@@ -50,6 +50,7 @@ class Guard:
     least: those of the lanes must reach ``2 ** least``.
     spread: no product may be more than ``2 ** spread`` times as large as another one that is not zero.
     entry: `largest` is for the accumulators at entry only; of the sums after them the overflow flag tells.
+    operands: the magnitudes of both operands must stay below ``2 ** operands``.
     """
 
     largest: int
@@ -59,6 +60,7 @@ class Guard:
     least: int = -149
     entry: bool = False
     spread: int | None = None
+    operands: int | None = None
 
 
 @dataclass(kw_only=True)
@@ -195,6 +197,7 @@ class Datapath:
     finish: the function ``@<name>_finish``, which ends a reduction; empty if there is nothing to do.
     around: the context in which a micro-kernel is called; with `limits`, one that is cheap.
     wide: whether accumulators are in binary64, and take twice their registers; cheap_wide: in cheap sequences as well.
+    in_turn: how many vectors a row of a tile has if accumulators are in memory but for one row after the other, else 0.
     dot: how many steps of k one word of the packed operands holds, which one instruction takes; 0 if they are f32.
     additions: how many additions of a multiply-add can be counted. addends: those of one step, as pairs of what is
     added, both in binary32; the last one adds the product to C. None: `leave` counts them.
@@ -223,4 +226,5 @@ class Datapath:
     around: Callable[[Function, Setting], AbstractContextManager[Any]] = no_mode
     wide: bool = False
     cheap_wide: bool = False
+    in_turn: Callable[[Setting], int] = _none
     dot: Callable[[Setting], int] = _none

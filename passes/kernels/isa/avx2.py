@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from numc.passes.kernels.builder import Code
-from numc.passes.kernels.isa.instruction_set import Elementary, Tile, registers
+from numc.passes.kernels.isa.instruction_set import Elementary, Tile, held, registers
 from numc.passes.kernels.isa.sse42 import SSE42
 from numc.passes.kernels.ssa import Type, Value
 
@@ -16,10 +16,14 @@ def permute(code: Code, x: Value, index: Value) -> Value:
     return code.intrinsic("llvm.x86.avx2.permps", x, index, result=x.type)
 
 
+def shifted_down(code: Code, x: Value, amount: Value) -> Value:
+    """VPSRLVD."""
+    return code.intrinsic("llvm.x86.avx2.psrlv.d.256", x, amount, result=x.type)
+
+
 def barrier(code: Code, values: Sequence[Value]) -> list[Value]:
     """An empty assembler text: LLVM, left free, interleaves so much that it spills registers."""
-    constraints = ",".join(["=x"] * len(values) + [str(n) for n in range(len(values))])
-    return code.assembly("", constraints, *values)
+    return code.assembly("", held(values, "x"), *values)
 
 
 def dot_pairs(code: Code, acc: Value, a: Value, b: Value) -> Value:
@@ -45,6 +49,7 @@ AVX2 = replace(
     unrolled=8,
     fma=True,
     barrier=barrier,
+    shifted_down=shifted_down,
     dot_pairs=dot_pairs,
     permute=permute,
     elementary=Elementary(8, lookup),

@@ -8,7 +8,7 @@ from functools import partial
 
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.isa.avx2 import AVX2
-from numc.passes.kernels.isa.instruction_set import Exponential, Tile, registers
+from numc.passes.kernels.isa.instruction_set import Exponential, Tile, held, registers
 from numc.passes.kernels.ssa import Type, Value
 
 # Static rounding of an instruction (Intel SDM, _MM_FROUND_*): the direction, and no exceptions.
@@ -66,10 +66,22 @@ def distance_bit(code: Code, x: Value, y: Value) -> Value:
     return code.intrinsic("llvm.x86.avx512.psllv.d.512", code.int(1), shift, result=ints)
 
 
+def shifted_down(code: Code, x: Value, amount: Value) -> Value:
+    """VPSRLVD."""
+    return code.intrinsic("llvm.x86.avx512.psrlv.d.512", x, amount, result=x.type)
+
+
+def cut_scaled(code: Code, n: Value, exponent: Value) -> Value:
+    """VCVTDQ2PS and VSCALEFPS with static rounding: what was cut twice has been cut once."""
+    f32, zero = code.ty("f32"), code.immediate(_DIRECTIONS["zero"])
+    number = code.intrinsic("llvm.x86.avx512.sitofp.round.v16f32.v16i32", n, zero, result=f32)
+    name, every = "llvm.x86.avx512.mask.scalef.ps.512", code.immediate(-1, "i16")
+    return code.intrinsic(name, number, code.cast("sitofp", exponent, "f32"), number, every, zero, result=f32)
+
+
 def barrier(code: Code, values: Sequence[Value]) -> list[Value]:
     """An empty assembler text: LLVM, left free, interleaves so much that it spills registers."""
-    constraints = ",".join(["=v"] * len(values) + [str(n) for n in range(len(values))])
-    return code.assembly("", constraints, *values)
+    return code.assembly("", held(values, "v"), *values)
 
 
 def dot_pairs(code: Code, acc: Value, a: Value, b: Value) -> Value:
@@ -125,6 +137,8 @@ AVX512 = replace(
     full_adder=full_adder,
     distance_bit=distance_bit,
     barrier=barrier,
+    shifted_down=shifted_down,
+    cut_scaled=cut_scaled,
     fma_rounded=fma_rounded,
     at_least=at_least,
     permute=permute,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from numc.passes.kernels.builder import Code, Function
-from numc.passes.kernels.ssa import Value
+from numc.passes.kernels.ssa import PTR, Value
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,17 @@ def _larger(code: Code, x: Value, y: Value) -> Value:
 def _signed(code: Code, x: Value, y: Value) -> Value:
     sign = code.binary("andi", code.cast("bitcast", y, "i32"), code.int(0x80000000))
     return code.cast("bitcast", code.binary("ori", code.cast("bitcast", x, "i32"), sign), "f32")
+
+
+def _shifted_down(code: Code, x: Value, amount: Value) -> Value:
+    inside = code.compare("ult", amount, code.int(32))
+    return code.select(inside, code.binary("shrui", x, amount), code.int(0))
+
+
+def held(values: Sequence[Value], registers: str) -> str:
+    """The constraints of an empty assembler text that gives values again; registers: the letter of the vectors'."""
+    results = ["=r" if value.type.element == PTR else f"={registers}" for value in values]
+    return ",".join([*results, *(str(n) for n in range(len(values)))])
 
 
 def _no_barrier(code: Code, values: Sequence[Value]) -> list[Value]:
@@ -163,13 +174,16 @@ class InstructionSet:
     larger(code, x, y): the larger one of two numbers, neither of which is NaN.
     signed(code, x, y): a number `x` that is not negative, or has the sign of `y`, with the sign of `y`.
     full_adder(code, a, b, c): the sum and the carry of three words of bits.
+    shifted_down(code, x, amount): words of bits (i32) down by numbers (i32); 0 beyond 31.
     distance_bit(code, x, y): the word ``1 << min(abs(exponent(x) - exponent(y)), 31)`` of two f32 values, or 0 unless
         both are finite and not zero.
-    barrier(code, values): the values again; code that uses the results is scheduled after all of `values`.
+    barrier(code, values): the values again, vectors and addresses; code that uses the results is scheduled after all
+        of `values`.
     prefetch(code, address): a hint that the cache line at `address`, which need not exist, is read soon.
 
     fma_rounded(code, a, b, c, direction): ``a * b + c`` rounded once in a direction: "down", "up" or "zero".
     at_least(code, x, least): whichever of x and `least` has the larger magnitude, with the sign of x.
+    cut_scaled(code, n, exponent): ``n * 2^exponent`` of i32 numbers in binary32, cut toward zero.
     dot_pairs(code, acc, a, b): i32 sums, to which the products of two pairs of 16-bit integers are added.
     dot_quads(code, acc, a, b): the same of four 8-bit integers, those of `a` unsigned and those of `b` signed.
     dot_bf16(code, acc, a, b): f32 sums, to which the products of two pairs of bfloat16 numbers are added, those of the
@@ -196,11 +210,13 @@ class InstructionSet:
     larger: Callable[[Code, Value, Value], Value] = _larger
     signed: Callable[[Code, Value, Value], Value] = _signed
     full_adder: Callable[[Code, Value, Value, Value], tuple[Value, Value]] = _full_adder
+    shifted_down: Callable[[Code, Value, Value], Value] = _shifted_down
     distance_bit: Callable[[Code, Value, Value], Value] = _distance_bit
     barrier: Callable[[Code, Sequence[Value]], list[Value]] = _no_barrier
     prefetch: Callable[[Code, Value], None] = _no_prefetch
     fma_rounded: Callable[[Code, Value, Value, Value, str], Value] | None = None
     at_least: Callable[[Code, Value, float], Value] | None = None
+    cut_scaled: Callable[[Code, Value, Value], Value] | None = None
     dot_pairs: Callable[[Code, Value, Value, Value], Value] | None = None
     dot_quads: Callable[[Code, Value, Value, Value], Value] | None = None
     dot_bf16: Callable[[Code, Value, Value, Value], Value] | None = None

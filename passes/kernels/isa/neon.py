@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from numc.passes.kernels.builder import Code
-from numc.passes.kernels.isa.instruction_set import InstructionSet, Tile, prefetch_line
+from numc.passes.kernels.isa.instruction_set import InstructionSet, Tile, held, prefetch_line
 from numc.passes.kernels.ssa import Value
 
 _SIGN = 0x80000000
@@ -43,8 +43,7 @@ def full_adder(code: Code, a: Value, b: Value, c: Value) -> tuple[Value, Value]:
 
 def barrier(code: Code, values: Sequence[Value]) -> list[Value]:
     """An empty assembler text: LLVM, left free, interleaves so much that it spills registers."""
-    constraints = ",".join(["=w"] * len(values) + [str(n) for n in range(len(values))])
-    return code.assembly("", constraints, *values)
+    return code.assembly("", held(values, "w"), *values)
 
 
 NEON = InstructionSet(

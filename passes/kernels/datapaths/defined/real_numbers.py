@@ -13,6 +13,7 @@ from numc.passes.kernels.builder import Code
 from numc.passes.kernels.datapaths.blocks.alignment import power_of_two
 from numc.passes.kernels.datapaths.defined.whole_numbers import condition, constant, element_of, to_element
 from numc.passes.kernels.datapaths.steps.chain import emit_add_to_odd
+from numc.passes.kernels.isa.instruction_set import InstructionSet
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.carrier import F32, F64
 from numc.passes.kernels.values.codes import emit_narrowed, emit_widened
@@ -28,8 +29,8 @@ _TINY, _HUGE = -900, 700  # exponents beyond which every rounding to a format wi
 class Reals:
     """Emits real numbers: `value` gives what the graph has computed so far, by the identity of a number."""
 
-    def __init__(self, code: Code, value: Callable[[Number | Traced], Value]) -> None:
-        self.code = code
+    def __init__(self, code: Code, value: Callable[[Number | Traced], Value], isa: InstructionSet) -> None:
+        self.code, self.isa = code, isa
         self.value = value
         self._is_finite = False
 
@@ -131,12 +132,26 @@ class Reals:
             return code.f32(float(Known(x.data, None).rounded(to).value))
         if x.to is not None:
             return emit_round(code, self.value(x), to, noise=noise)
+        if str(to) == "fp32:rtz" and (cut := self._cut(x)) is not None:
+            return cut
         if str(to) == "fp32" and (once := self._operation(x)) is not None:
             return once
         total = self.exact(x)
         if str(to) != "fp32":  # the truncf below is that conversion
             total = emit_round(code, total, to, F64, noise)
         return code.cast("truncf", total, "f32")
+
+    def _cut(self, x: Traced) -> Value | None:
+        """A scaled number of 32 bits in binary32, cut toward zero, where the processor does so; or None."""
+        if x.op != "scaled" or self.isa.cut_scaled is None:
+            return None
+        n, e = x.args
+        assert isinstance(n, Number)
+        assert isinstance(e, Number)
+        if element_of(n) != "i32":
+            return None
+        exponent = to_element(self.code, self._between(e, _TINY, _HUGE), "i32")
+        return self.isa.cut_scaled(self.code, to_element(self.code, self.value(n), "i32"), exponent)
 
     def _operation(self, exact: Traced) -> Value | None:
         """The one operation in binary32 that rounds an exact product or sum, if there is one."""

@@ -10,7 +10,9 @@ from dataclasses import replace
 from numc.numerics.operators import Fma
 from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.datapaths.datapath import Accumulators, Drawn, Micro, Segment
-from numc.passes.kernels.datapaths.defined.traced_blocks import DEFINED, emit_ended, register_element
+from numc.passes.kernels.datapaths.defined.rows_in_turn import Room, prepared
+from numc.passes.kernels.datapaths.defined.traced_blocks import DEFINED
+from numc.passes.kernels.datapaths.defined.writer import emit_ended, register_element
 from numc.passes.kernels.setting import Parts, Setting
 from numc.passes.kernels.ssa import PTR, Value
 
@@ -19,11 +21,19 @@ def _words(s: Setting) -> int:
     return int(register_element(s.fma)[1:]) // 32
 
 
+def _prepared(m: Micro) -> Room | None:
+    return prepared(m, m.f.at(m.f["tile"], m.setting.accumulators)) if DEFINED.in_turn(m.setting) else None
+
+
 def _enter(m: Micro, segment: Segment) -> Accumulators:
+    if isinstance(m.kept, Room):
+        return []
     return [m.code.load(_at(m, at), element=register_element(m.setting.fma)) for at in m.places]
 
 
 def _leave(m: Micro, segment: Segment, values: Accumulators) -> None:
+    if isinstance(m.kept, Room):
+        return
     for at, value in zip(m.places, values, strict=True):
         m.code.store(value, _at(m, at))
 
@@ -52,5 +62,5 @@ def _step(code: Code, fma: Fma, a: Parts, b: Parts, c: Value, drawn: Drawn) -> V
     return emit_ended(code, fma, c, DEFINED.step(*(code, fma, a, b, zero, drawn)))
 
 
-REGISTERS = replace(DEFINED, step=_step, enter=_enter, leave=_leave, state=_words, finish=_finish)
+REGISTERS = replace(DEFINED, step=_step, prepare=_prepared, enter=_enter, leave=_leave, state=_words, finish=_finish)
 """Operators whose sums are registers."""

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from numc.numerics.circuits.number import Number
 from numc.passes.kernels.builder import Code
+from numc.passes.kernels.isa.instruction_set import InstructionSet
 from numc.passes.kernels.ssa import Value
 
 _WIDTHS = (32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
@@ -37,7 +38,7 @@ def condition(code: Code, x: Value) -> Value:
     return x if x.type.bits == 1 else code.compare("ne", x, code.int(0, x.type.element))
 
 
-def emit_integer(code: Code, n: Number, args: Sequence[Value]) -> Value:
+def emit_integer(code: Code, n: Number, args: Sequence[Value], isa: InstructionSet) -> Value:
     """Append an operation on whole numbers; of a comparison the result is an i1."""
     own = element_of(n)
     if n.op == "constant":
@@ -53,6 +54,8 @@ def emit_integer(code: Code, n: Number, args: Sequence[Value]) -> Value:
     if n.op in _ENDS:
         wide = element_of(*n.args)
         return to_element(code, code.binary(_ENDS[n.op], *(to_element(code, x, wide) for x in args)), own)
+    if n.op == "shr":
+        return _shifted_down(code, n, args, own, isa)
     return _OTHERS[n.op](code, n, args, own)
 
 
@@ -69,7 +72,7 @@ def _shifted_up(code: Code, n: Number, args: Sequence[Value], own: str) -> Value
     return code.binary("shli", to_element(code, args[0], own), to_element(code, args[1], own) if fits else amount)
 
 
-def _shifted_down(code: Code, n: Number, args: Sequence[Value], own: str) -> Value:
+def _shifted_down(code: Code, n: Number, args: Sequence[Value], own: str, isa: InstructionSet) -> Value:
     wide = element_of(n.args[0])
     amount = to_element(code, args[1], wide if n.args[1].high < 1 << 31 else element_of(n.args[1]))
     x, bits = to_element(code, args[0], wide), int(wide[1:])
@@ -78,7 +81,9 @@ def _shifted_down(code: Code, n: Number, args: Sequence[Value], own: str) -> Val
         shifted = code.binary(shift, x, amount)
     elif n.args[0].low < 0:
         shifted = code.binary(shift, x, code.binary("minui", amount, constant(code, bits - 1, wide)))
-    else:  # what shifts of vectors do by themselves
+    elif bits == 32:
+        shifted = isa.shifted_down(code, x, amount)
+    else:
         inside = code.compare("ult", amount, constant(code, bits, wide))
         shifted = code.select(inside, code.binary(shift, x, amount), constant(code, 0, wide))
     return to_element(code, shifted, own)
@@ -146,7 +151,6 @@ def _bounded(code: Code, n: Number, args: Sequence[Value], own: str) -> Value:
 
 _OTHERS: Mapping[str, Callable[[Code, Number, Sequence[Value], str], Value]] = MappingProxyType({
     "shl": _shifted_up,
-    "shr": _shifted_down,
     "select": _selected,
     "lzc": _leading_zeros,
     "lookup": _looked_up,
