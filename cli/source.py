@@ -181,7 +181,7 @@ def program_from(
     statistics: whether the kernels of the compiled model have to be able to count. verify_with: the public key by which
     a program has to be signed.
     """
-    from numc.runtime.program import Program, load
+    from numc.runtime.program import Program, load_here
 
     if Path(path).suffix in MODELS or os.path.isdir(path):
         if verify_with is not None:
@@ -196,4 +196,4 @@ def program_from(
     if arithmetic.is_given:
         raise NumcError(f"{path}: a program is compiled already: leave --fma, --ops, --policy, --target, "
                         "--no-respect-dtypes, --shape, --value out")  # fmt: skip
-    return load(path, verify_with=verify_with)
+    return load_here(path, verify_with=verify_with)

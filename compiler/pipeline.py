@@ -23,14 +23,15 @@ from numc.passes.explicit.explicit_arithmetic import check_arithmetic, explicit_
 from numc.passes.explicit.scales.write_out_scales import write_out_scales
 from numc.passes.explicit.stored_codes import stored_codes
 from numc.passes.explicit.tidy_conversions import tidy_conversions
+from numc.passes.gpu.gpu_backend import GPU
+from numc.passes.gpu.tile_contractions import contractions
 from numc.passes.imported.affine_reads import affine_reads
 from numc.passes.imported.crop_windows import crop_windows
 from numc.passes.imported.narrow_tensors import narrow_tensors
 from numc.passes.imported.run_time_checks import run_time_checks
-from numc.passes.kernels.backend import Backend, Target
+from numc.passes.kernels.backend import Backend, Making, Target
 from numc.passes.kernels.backend.aarch64 import AARCH64
 from numc.passes.kernels.backend.mlir_c import run as run_unlocked
-from numc.passes.kernels.backend.objects import ObjectCode
 from numc.passes.kernels.backend.x86 import X86
 from numc.passes.llvm.checks_to_failures import checks_to_failures
 from numc.passes.llvm.locate_arguments import locate_arguments
@@ -321,7 +322,20 @@ _VECTORS: Stages = {
 }
 
 
-AFTER_PLAN: Mapping[str, Stages] = {X86.name: _VECTORS, AARCH64.name: _VECTORS}
+# Of GPUs, the text of the program is written from the loops: no stage follows them.
+_TILES: Stages = {
+    "kernels": {"contractions": ours(contractions)},
+    # Everything else stays as it is, with scalar bodies of arithmetic alone.
+    "vector": {
+        "lower-numc": _VECTORS["vector"]["lower-numc"],
+        "inline": _VECTORS["vector"]["inline"],
+        "lower-math": _VECTORS["vector"]["lower-math"],
+    },
+    "loops": {},
+    "llvm": {},
+}
+
+AFTER_PLAN: Mapping[str, Stages] = {X86.name: _VECTORS, AARCH64.name: _VECTORS, GPU.name: _TILES}
 
 
 def stages_of(backend: Backend) -> Stages:
@@ -444,16 +458,17 @@ def stage_of(module: ir.Module) -> str | None:
     return stage
 
 
-def object_code(state: State) -> ObjectCode:
+def object_code(state: State) -> Making:
     """What makes the machine code of a module after stage ``loops``, and of its kernels after stage ``kernels``."""
 
     def lower(part: ir.Module) -> None:
         for name, function in stages_of(state.target.backend)["llvm"].items():
             run_pass(name, function, part, state)
 
-    return state.target.backend.generator().object_code(state.target, ENTRY, lower)
+    return state.target.backend.making()(state.target, ENTRY, lower)
 
 
 def find_pass(name: str) -> Pass | None:
-    """Return the pass of the pipeline called `name`."""
-    return next((passes[name] for passes in STAGES.values() if name in passes), None)
+    """Return the pass called `name` of the pipeline, of any backend."""
+    every = (passes for stages in (STAGES, *AFTER_PLAN.values()) for passes in stages.values())
+    return next((passes[name] for passes in every if name in passes), None)

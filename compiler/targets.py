@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from numc.passes.gpu import gpu_backend as gpu
 from numc.passes.kernels.backend import Target, aarch64, x86
 from numc.support.errors import NumcError, did_you_mean, quoted
 
-TARGETS: Mapping[str, Target] = MappingProxyType({target.name: target for target in (*x86.TARGETS, *aarch64.TARGETS)})
+TARGETS: Mapping[str, Target] = MappingProxyType(
+    {target.name: target for target in (*x86.TARGETS, *aarch64.TARGETS, *gpu.TARGETS)}
+)
 
 
 def resolve(name: str, host_features: frozenset[str]) -> Target:

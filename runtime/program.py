@@ -10,6 +10,7 @@ import importlib
 import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from numc.runtime.abi import Input, TensorSpec, WidthRange, encode_abi
 from numc.runtime.caller import caller, dense_tensors
 from numc.runtime.container import Contents, read_program_and_abi, write_program
 from numc.runtime.context import CONTEXT
+from numc.runtime.gpu.archive_names import CUDA
 from numc.runtime.library import ErrorText, Observer, RunOptions, library
 from numc.runtime.signature import signer
 from numc.runtime.tensors import (
@@ -41,6 +43,7 @@ from numc.support.files import checked_path
 
 if TYPE_CHECKING:
     from numc.runtime.abi import Array
+    from numc.runtime.gpu.gpu_program import GpuProgram
 
 #: Called with (kernel id, address of what its tasks read, phase): in phase 0 before the kernel runs, in phase 1 after.
 Callback = Callable[[int, int, int], None]
@@ -75,15 +78,16 @@ class Program:
         self._set_up(dataclasses.replace(contents, weights=weights), encode_abi(contents.abi, weights), None)
 
     @classmethod
-    def _from_file(
-        cls, path: str | os.PathLike[str], verify_with: str | os.PathLike[str] | None, copy_weights: bool | None
-    ) -> Program:
+    def _of_file(cls, contents: Contents, abi: bytes, path: Path) -> Program:
         program = cls.__new__(cls)
-        path = checked_path(path)
-        program._set_up(*read_program_and_abi(path, verify_with, copy_weights), os.fsencode(path))
+        program._set_up(contents, abi, os.fsencode(path))
         return program
 
     def _set_up(self, contents: Contents, abi: bytes, path: bytes | None) -> None:
+        if contents.abi.target == CUDA:
+            raise NumcError(
+                "target 'cuda': its programs run from Python, on tensors: numc.compile(..., target='cuda') or numc.load"
+            )
         self._contents = contents
         weights = contents.weights  # the runtime uses them in place
         pointers = (ctypes.c_void_p * len(weights))(*(w.ctypes.data for w in weights))
@@ -496,8 +500,8 @@ def load(
     *,
     verify_with: str | os.PathLike[str] | None = None,
     copy_weights: bool | None = None,
-) -> Program:
-    """Load a program file. Running a program executes the machine code in it: load only files that you trust.
+) -> Program | GpuProgram:
+    """Load a program file: for target ``cuda`` a GpuProgram. Running one executes the code in it: load what you trust.
 
     verify_with: a PEM file with an ed25519 public key. A file that was not signed with the private key of this pair is
     refused before any of its code becomes executable, and the others are copied into memory as a whole.
@@ -505,4 +509,17 @@ def load(
     NUMC_COPY_WEIGHTS. Raises NumcError when the file cannot be read, is damaged, needs CPU features that are not here,
     and when its signature does not fit.
     """
-    return Program._from_file(path, verify_with, copy_weights)
+    path = checked_path(path)
+    contents, abi = read_program_and_abi(path, verify_with, copy_weights)
+    if contents.abi.target == CUDA:
+        from numc.runtime.gpu.gpu_program import GpuProgram
+
+        return GpuProgram(contents)
+    return Program._of_file(contents, abi, path)
+
+
+@in_default_environment
+def load_here(path: str | os.PathLike[str], *, verify_with: str | os.PathLike[str] | None = None) -> Program:
+    """Load a program file that runs on this processor. Raises NumcError as `load` does, and for target ``cuda``."""
+    path = checked_path(path)
+    return Program._of_file(*read_program_and_abi(path, verify_with, None), path)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from numc.numerics.policy.text import parse_policy
 from numc.runtime.abi import TensorSpec
-from numc.runtime.program import Program, load
+from numc.runtime.program import Program, load_here
 from numc.runtime.tensors import as_array
 from numc.studies.data import check_values
 from numc.studies.difference import Difference, Differences, difference
@@ -148,7 +148,7 @@ def load_program(path: str | os.PathLike[str]) -> Program:
     """Load a program file. Raises NumcError if it is not one, such as a model that is not compiled."""
     if checked_path(path).suffix in (".onnx", ".mlir", ".pt2") or is_language_model(path):
         raise NumcError(f"{path}: is a model: compile it (numc compile {path} --fma FMA) and name the program")
-    return load(path)
+    return load_here(path)
 
 
 def layers_of_both(a: Program, b: Program) -> tuple[list[dict[int, tuple[str, int]]], set[str]]:

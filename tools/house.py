@@ -35,7 +35,7 @@ PLACES = {
     "tensors": {"tensors"},
     "buffers": {"buffers"},
     "plan": {"plan", "rows"},
-    "kernels": {"plan"},
+    "kernels": {"gpu", "plan"},
     "vector": {"vector", "streams"},
     "loops": {"llvm"},
     "llvm": {"llvm"},
@@ -112,7 +112,7 @@ def misplaced() -> Iterator[str]:
         if not isinstance(passes, ast.Dict):
             continue
         for name, made in zip(passes.keys, passes.values, strict=True):
-            if made.func.id == "ours":
+            if isinstance(made, ast.Call) and made.func.id == "ours":
                 folder = modules[made.args[0].id].removeprefix("numc.passes.").split(".")[0]
                 if folder not in PLACES[stage.value]:
                     allowed = " or ".join(f"passes/{place}" for place in sorted(PLACES[stage.value]))

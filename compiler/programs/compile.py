@@ -39,7 +39,7 @@ def compile(source: Any, given: CompileOptions) -> Program:
     Raises NumcError for bad input, or if this processor cannot run the target.
     """
     from numc.frontends.load import check_alone, load
-    from numc.runtime.program import Program
+    from numc.runtime.any_program import program_of
 
     fixed = given.fixed()
     if not isinstance(source, (str, os.PathLike, Imported)):
@@ -51,7 +51,8 @@ def compile(source: Any, given: CompileOptions) -> Program:
     options = part(Options, given)
     if given.calibrate is not None:
         options = calibrated(source, options, fixed, given.calibrate, cache=given.cache)
-    return Program(contents(source, options, fixed, cache=given.cache, dump_dir=given.dump_dir)[0])
+    made, _ = contents(source, options, fixed, cache=given.cache, dump_dir=given.dump_dir)
+    return program_of(made)  # type: ignore[no-any-return]
 
 
 def calibrated(

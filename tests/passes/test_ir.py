@@ -26,7 +26,8 @@ def test_pass(file: Path) -> None:
     run = pipeline.find_pass(file.stem)
     assert run is not None, f"no pass is called {file.stem}"
     module = parse_module(file.read_text(), file.name)
-    target = TARGETS[{"without-fma": "x86-64-v2", "byte-tensors": "x86-64-v4"}.get(file.stem, "x86-64-v3")]
+    others = {"without-fma": "x86-64-v2", "byte-tensors": "x86-64-v4", "contractions": "cuda"}
+    target = TARGETS[others.get(file.stem, "x86-64-v3")]
     run(module, pipeline.State(plain("bf16_1_1"), target, pack_weights=file.stem == "narrow-operands"))
     assert module.operation.verify()
     options = Options(match_filename=str(file))

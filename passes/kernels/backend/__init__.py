@@ -3,51 +3,72 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from numc.passes.kernels.isa.instruction_set import InstructionSet
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from torch_mlir import ir
 
-    from numc.passes.kernels.backend.objects import ObjectCode
     from numc.passes.kernels.kernel import Kernel
     from numc.passes.kernels.tasks.interface import Task
 
 
 @dataclass(frozen=True)
 class CodeGenerator:
-    """From planned contractions to machine code, in five functions.
+    """From planned contractions to functions of MLIR, in four functions.
 
     kernel_functions(kernel): the functions that all contractions with one kernel share, as MLIR text, as those of the
     next three. task_function(task): the function that computes a part of one contraction with them.
     pack_function(task): the one that packs a part of the lanes of such contractions. shared_functions():
-    what all kernels of a module share. object_code(target, entry, lower): what makes the code of a module, of which the
-    function `entry` is visible, as the runtime loads it; lower(module) brings a part of it to the dialect of LLVM.
+    what all kernels of a module share.
     """
 
     kernel_functions: Callable[[Kernel], list[str]]
     task_function: Callable[[Task], str]
     pack_function: Callable[[Task], str]
     shared_functions: Callable[[], list[str]]
-    object_code: Callable[[Target, str, Callable[[ir.Module], None]], ObjectCode]
+
+
+Lower = Callable[["ir.Module"], None]
+"""Brings a part of a module to the dialect of LLVM, for its processor. Several threads call it at once."""
+
+
+class Making(Protocol):
+    """A maker of the code of a module: a context manager, which waits for its threads."""
+
+    def __enter__(self) -> Making: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None: ...
+
+    def begin(self, module: ir.Module, complete: Collection[str]) -> None:
+        """Begin with the functions `complete`, which no pass will change."""
+
+    def finish(self, module: ir.Module) -> bytes:
+        """Return the code of what has begun and of `module`, as the runtime loads it."""
 
 
 @dataclass(frozen=True)
 class Backend:
-    """A family of processors. generator(): imports what generates their code, which takes time and needs MLIR.
+    """A family of processors. generator(): imports what generates kernels for them, which takes time and needs MLIR.
 
-    machine: what `uname -m` calls them. least: the features that all of them have, in a word. by_engine: whether MLIR's
-    own engine makes their code, where it runs on one of them; else LLVM does by way of its text (translated.py).
+    making(): what makes the code of a module, given the target, the function that is visible, and what lowers its
+    parts. machine: what `uname -m` calls them, or nothing if they are no host's. least: the features that all of them
+    have, in a word. by_engine: whether MLIR's own engine makes their code, where it runs on one of them; else LLVM does
+    by way of its text (translated.py). packages: what makes their code, other than that.
     """
 
     name: str
     generator: Callable[[], CodeGenerator]
+    making: Callable[[], Callable[[Target, str, Lower], Making]]
     machine: str
     least: str
-    by_engine: bool
+    by_engine: bool = False
+    packages: tuple[str, ...] = ("torch-mlir", "llvmlite")
 
 
 @dataclass(frozen=True)
@@ -68,7 +89,7 @@ class Target:
     def code_packages(self) -> tuple[str, ...]:
         """The packages that make the code, on this machine: its bytes depend on their versions."""
         by_engine = self.backend.by_engine and platform.machine() == self.backend.machine
-        return ("torch-mlir",) if by_engine else ("torch-mlir", "llvmlite")
+        return ("torch-mlir",) if by_engine else self.backend.packages
 
     def runs_with(self, features: frozenset[str]) -> bool:
         """Whether code for this target runs on this machine, whose processor has these features."""

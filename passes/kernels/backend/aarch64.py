@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from numc.passes.kernels.backend import Backend, CodeGenerator, Target
+from collections.abc import Callable
+
+from numc.passes.kernels.backend import Backend, CodeGenerator, Lower, Making, Target
 from numc.passes.kernels.isa.neon import NEON
 
 
@@ -12,6 +14,12 @@ def _generator() -> CodeGenerator:
     return GENERATOR
 
 
-AARCH64 = Backend("aarch64", _generator, "aarch64", "asimd", by_engine=False)
+def _making() -> Callable[[Target, str, Lower], Making]:
+    from numc.passes.kernels.backend.aarch64_code import object_code
+
+    return object_code
+
+
+AARCH64 = Backend("aarch64", _generator, _making, "aarch64", "asimd")
 
 TARGETS = (Target("aarch64", AARCH64, NEON, (), "generic"),)

@@ -26,4 +26,4 @@ def object_code(target: Target, entry: str, lower: Callable[[ir.Module], None]) 
     )
 
 
-GENERATOR = CodeGenerator(kernel_functions, task_text, pack_once_text, shared_functions, object_code)
+GENERATOR = CodeGenerator(kernel_functions, task_text, pack_once_text, shared_functions)

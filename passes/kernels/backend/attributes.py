@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
-from numc.passes.kernels.backend.objects import Lower
+from numc.passes.kernels.backend import Lower
 
 
 def with_attributes(lower: Lower, attributes: str) -> Lower:

@@ -10,6 +10,7 @@ from types import TracebackType
 
 from torch_mlir import ir
 
+from numc.passes.kernels.backend import Lower
 from numc.passes.kernels.backend.linkage import link
 from numc.passes.kernels.backend.mlir_c import String, address, mlir
 from numc.passes.kernels.backend.partition import Part, declared, partition
@@ -17,8 +18,6 @@ from numc.runtime.archive import archive
 from numc.runtime.library import default_threads
 from numc.support.progress import tell
 
-Lower = Callable[[ir.Module], None]
-"""Brings a part to the dialect of LLVM, for its processor. It is called by several threads at once."""
 CompilePart = Callable[[Part, Lower, str], bytes]
 """Makes the object of a part in the current context, given what lowers it and the name of the entry."""
 

@@ -13,9 +13,10 @@ from types import ModuleType
 from torch_mlir import ir
 from torch_mlir.dialects import llvm
 
+from numc.passes.kernels.backend import Lower
 from numc.passes.kernels.backend.linkage import link
 from numc.passes.kernels.backend.llvm_text import older
-from numc.passes.kernels.backend.objects import CompilePart, Lower
+from numc.passes.kernels.backend.objects import CompilePart
 from numc.passes.kernels.backend.partition import Part
 from numc.support.errors import NumcError
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from numc.passes.kernels.backend import Backend, CodeGenerator, Target
+from collections.abc import Callable
+
+from numc.passes.kernels.backend import Backend, CodeGenerator, Lower, Making, Target
 from numc.passes.kernels.isa.amx import AMX
 from numc.passes.kernels.isa.avx2 import AVX2
 from numc.passes.kernels.isa.avx512 import AVX512
@@ -18,7 +20,13 @@ def _generator() -> CodeGenerator:
     return GENERATOR
 
 
-X86 = Backend("x86-64", _generator, "x86_64", "sse2", by_engine=True)
+def _making() -> Callable[[Target, str, Lower], Making]:
+    from numc.passes.kernels.backend.x86_code import object_code
+
+    return object_code
+
+
+X86 = Backend("x86-64", _generator, _making, "x86_64", "sse2", by_engine=True)
 
 _V2 = ("popcnt", "sse4.1", "sse4.2")
 _V3 = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt")

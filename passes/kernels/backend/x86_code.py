@@ -45,4 +45,4 @@ def _function_attributes(target: Target) -> str:
     )
 
 
-GENERATOR = CodeGenerator(kernel_functions, task_text, pack_once_text, shared_functions, object_code)
+GENERATOR = CodeGenerator(kernel_functions, task_text, pack_once_text, shared_functions)

@@ -1,0 +1,154 @@
+"""The text of one kernel while it is written: its lines, the names of values, its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from torch_mlir import ir
+
+from numc.passes import linalg
+from numc.passes.gpu.tile_operations import UnknownError, constant, text_of
+from numc.support.errors import NumcError
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a kernel: a memref's memory, one of its strides or sizes, or a number of the host.
+
+    what: ``memory``, ``stride``, ``size`` or ``number``. dimension: of a stride or a size.
+    """
+
+    what: str
+    value: ir.Value
+    dimension: int = 0
+
+
+@dataclass
+class Writing:
+    """A kernel of ``tl`` or ``gl`` while it is written."""
+
+    language: str
+    lines: list[str] = field(default_factory=list)
+    arguments: dict[Argument, str] = field(default_factory=dict)
+    constants: dict[str, str] = field(default_factory=dict)
+    depth: int = 1
+    count: int = 0
+
+    def line(self, text: str) -> None:
+        """Append a line."""
+        self.lines.append("    " * self.depth + text)
+
+    def let(self, text: str, stem: str = "t") -> str:
+        """Append ``name = text``; returns the name, which is new."""
+        name = f"{stem}{self.count}"
+        self.count += 1
+        self.line(f"{name} = {text}")
+        return name
+
+    @contextmanager
+    def inside(self, head: str) -> Iterator[None]:
+        """Lines of the block that `head` begins."""
+        self.line(head)
+        self.depth += 1
+        yield
+        self.depth -= 1
+
+    def fixed(self, text: str) -> str:
+        """The name of a constant, which stands at the top of the kernel."""
+        return self.constants.setdefault(text, f"c{len(self.constants)}")
+
+    def argument(self, what: str, value: ir.Value, dimension: int = 0) -> str:
+        """The name of an argument of the kernel, which it now has."""
+        key = Argument(what, value, dimension)
+        stem = {"memory": "m", "stride": "s", "size": "n", "number": "x"}[what]
+        return self.arguments.setdefault(key, f"{stem}{len(self.arguments)}")
+
+    def stride(self, value: ir.Value, dimension: int) -> str | int:
+        """The stride of a memref along a dimension: the number, where it is known."""
+        memref = ir.MemRefType(value.type)
+        stride = memref.get_strides_and_offset()[0][dimension]
+        return self.argument("stride", value, dimension) if stride == _DYNAMIC else int(stride)
+
+    def size(self, value: ir.Value, dimension: int) -> str | int:
+        """The size of a memref along a dimension: the number, where it is known."""
+        memref = ir.MemRefType(value.type)
+        if memref.is_dynamic_dim(dimension):
+            return self.argument("size", value, dimension)
+        return int(memref.get_dim_size(dimension))
+
+    def place(self, value: ir.Value, indices: Sequence[str]) -> str:
+        """Where an element of a memref is, in elements from its first one."""
+        terms = []
+        for dimension, index in enumerate(indices):
+            stride = self.stride(value, dimension)
+            if index == "0" or stride == 0:
+                continue
+            terms.append(f"({index})" if stride == 1 else f"({index}) * {stride}")
+        return " + ".join(terms) or "0"
+
+    def known(self, value: ir.Value, names: Mapping[ir.Value, str]) -> str:
+        """The text of a value that a body uses: one of `names`, a constant, or a number that the host computes."""
+        if value in names:
+            return names[value]
+        made = linalg.maker(value)
+        if made is not None and made.name == "arith.constant":
+            return self.fixed(constant(made.attributes["value"], self.language))
+        if isinstance(value.type, ir.MemRefType):
+            return self.argument("memory", value)
+        return self.argument("number", value)
+
+    def arithmetic(self, op: ir.Operation, names: dict[ir.Value, str]) -> None:
+        """Append an operation of arith or math. Raises UnknownError for others."""
+        if len(op.results) != 1:
+            raise UnknownError(op.name)
+        if op.name == "arith.constant":
+            names[op.results[0]] = self.fixed(constant(op.attributes["value"], self.language))
+            return
+        operands = [self.known(v, names) for v in op.operands]
+        names[op.results[0]] = self.let(text_of(op, operands, self.language, self.let), "v")
+
+
+def layer_of(op: ir.Operation) -> str:
+    """The name of the layer that an operation is of, or its own."""
+    quoted = str(op.location).split('"')
+    return quoted[1] if len(quoted) > 1 else op.name
+
+
+def no_kernel(unknown: Iterable[str]) -> NumcError:
+    """The error of a module with operations that have no kernel."""
+    return NumcError(f"target 'cuda' has no kernel for {'; '.join(unknown)}: compile for another target")
+
+
+_DYNAMIC = ir.ShapedType.get_dynamic_stride_or_offset()
+
+
+def affine_text(expr: ir.AffineExpr, dims: Sequence[str]) -> str:
+    """An affine expression of dimensions that are not negative, as text. Raises UnknownError for one with symbols."""
+    if isinstance(expr, ir.AffineDimExpr):
+        return dims[expr.position]
+    if isinstance(expr, ir.AffineConstantExpr):
+        return str(expr.value)
+    for expression, sign in _AFFINE:
+        if isinstance(expr, expression):
+            left, right = affine_text(expr.lhs, dims), affine_text(expr.rhs, dims)
+            if sign == "+" and "0" in (left, right):
+                return right if left == "0" else left
+            return f"({left} {sign} {right})"
+    raise UnknownError(f"index {expr}")
+
+
+def uses(expr: ir.AffineExpr, dim: int) -> bool:
+    """Whether an affine expression depends on a dimension."""
+    if isinstance(expr, ir.AffineDimExpr):
+        return bool(expr.position == dim)
+    return isinstance(expr, ir.AffineBinaryExpr) and (uses(expr.lhs, dim) or uses(expr.rhs, dim))
+
+
+_AFFINE = (
+    (ir.AffineAddExpr, "+"),
+    (ir.AffineMulExpr, "*"),
+    (ir.AffineModExpr, "%"),
+    (ir.AffineFloorDivExpr, "//"),
+)

@@ -1,0 +1,130 @@
+"""The host's side of a program's text: memory, launches, checks, and Python's integers as MLIR has them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import triton.language as tl
+
+from numc.numerics.reference.random import stream as stream_of
+from numc.runtime.gpu.tiled_product import Contraction, contract
+from numc.support.errors import NumcError
+
+_BLOCK = {"cuda": 1024, "cpu": 1 << 16}
+"""Elements of a program instance: of the emulator so many that numpy works on long arrays."""
+
+
+@dataclass
+class Run:
+    """One execution of a program on a device.
+
+    constants, messages: those of the program, the messages by their numbers. seed, step: of random numbers. widths: the
+    words of open widths, by slot. launches: receives every kernel with its arguments and constants, if it is a list.
+    """
+
+    device: torch.device
+    constants: Sequence[torch.Tensor]
+    messages: Sequence[str]
+    seed: int = 0
+    step: int = 0
+    widths: Sequence[int] = ()
+    launches: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] | None = None
+    failed: torch.Tensor = field(init=False)
+    occurrences: Counter[int] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.failed = torch.zeros((), dtype=torch.int32, device=self.device)
+
+    def empty(self, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+        """Memory of a shape, from torch's allocator."""
+        return torch.empty(shape, dtype=dtype, device=self.device)
+
+    def launch(self, kernel: Any, arguments: tuple[Any, ...], total: int) -> None:
+        """Compute `total` elements by a kernel, on torch's current stream."""
+        if total == 0:
+            return
+        block = min(_BLOCK[self.device.type], max(16, 1 << (total - 1).bit_length()))
+        constants = {"I": index_type(arguments), "BLOCK": block}
+        self.call(kernel, (-(-total // block),), (*arguments, total), constants)
+
+    def call(self, kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: dict[str, Any]) -> None:
+        """Launch a kernel of four warps, without contraction of products and sums."""
+        if self.launches is not None:
+            self.launches.append((kernel, arguments, constants))
+        kernel[grid](*arguments, **constants, num_warps=4, enable_fp_fusion=False)
+
+    def contract(self, **known: Any) -> None:
+        """Compute a contraction (contract.py), on torch's current stream."""
+        contraction = Contraction(**known)
+        every = [a for _, told in (contraction.rows, contraction.lanes, contraction.product) for a in told]
+        contract(contraction, self, index_type(every))
+
+    def stream(self, number: int) -> int:
+        """The stream of random bits of operation `number` in this run, each time another one."""
+        occurrence = self.occurrences[number]
+        self.occurrences[number] += 1
+        return wrapped(stream_of(self.seed, number, self.step, occurrence), 64)
+
+    def width(self, slot: int) -> int:
+        """The word of the open widths in a slot."""
+        return self.widths[slot]
+
+    def finish(self) -> None:
+        """Raise NumcError if a kernel has known a failure. It waits for the device, if kernels check anything."""
+        if self.messages and (number := int(self.failed.item())):
+            raise NumcError(self.messages[number - 1])
+
+
+def check(holds: bool, message: str) -> None:
+    """Raise NumcError unless a condition of a run holds."""
+    if not holds:
+        raise NumcError(message)
+
+
+def quotient(a: int, b: int) -> int:
+    """The quotient of integers, towards zero."""
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def remainder(a: int, b: int) -> int:
+    """The remainder of that quotient."""
+    return a - quotient(a, b) * b
+
+
+def ceiling(a: int, b: int) -> int:
+    """The quotient of integers, upwards."""
+    return -(-a // b)
+
+
+def run_length(depth: int, runs: int, least: int) -> int:
+    """The number of steps of each of at most so many runs of a reduction: a multiple of `least`."""
+    return max(ceiling(ceiling(depth, runs), least), 1) * least
+
+
+def wrapped(value: int, bits: int) -> int:
+    """A signed integer of so many bits."""
+    half = 1 << (bits - 1)
+    return (value + half) % (2 * half) - half
+
+
+def subview(
+    tensor: torch.Tensor,
+    offsets: Sequence[int],
+    sizes: Sequence[int],
+    steps: Sequence[int],
+    kept: Sequence[int],
+) -> torch.Tensor:
+    """A part of memory: from `offsets` on, of `sizes`, by `steps`, without the dimensions that are not `kept`."""
+    strides = tensor.stride()
+    start = tensor.storage_offset() + sum(o * s for o, s in zip(offsets, strides, strict=True))
+    return tensor.as_strided([sizes[n] for n in kept], [strides[n] * steps[n] for n in kept], start)
+
+
+def index_type(arguments: Sequence[Any]) -> Any:
+    """The type of places in the memory of tensors: 32 bits where all of them have so few elements."""
+    sizes = (t.untyped_storage().nbytes() // t.element_size() for t in arguments if isinstance(t, torch.Tensor))
+    return tl.int32 if max(sizes, default=0) < 2**31 else tl.int64

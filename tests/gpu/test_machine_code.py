@@ -1,0 +1,110 @@
+"""Kernels compiled for GPUs that are not here: that they compile, and what their inner loops are made of."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+
+import numc
+from emulated_gpu import NEEDS
+from numc.support.errors import NumcError
+
+triton = pytest.importorskip("triton", reason=NEEDS)
+from numc.runtime.gpu.gpu_program import load_text  # noqa: E402
+from numc.runtime.gpu.machine_code import ARCHITECTURES, Compiled, Launch, compile_launch, counted  # noqa: E402
+
+GOLDEN = Path(__file__).with_name("inner_loops.json")
+CNN = Path(__file__).parents[2] / "examples" / "digits" / "cnn.onnx"
+#: All instructions of the inner loop over its multiply-adds, on sm_90: what an operator is to stay below.
+MOST = {"fp32": 1.14, "mp": 1.14, "bf16_1_1": 3.2, "bf16_1_2": 6.3, "bf16_2_2{3}": 9.5, "fmac(e6m9)": 6.2}
+FORBIDDEN = (".ftz", "div.approx", "div.full", "sqrt.approx", "rcp.approx", "ex2.approx")
+
+
+class Product(torch.nn.Module):
+    """Two factors as they come."""
+
+    def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return a @ b
+
+
+def _launches(program: object, *inputs: object) -> tuple[ModuleType, list[Launch]]:
+    """The kernels that a run launches, each once, and the module that has them."""
+    recorded: list[tuple[object, tuple[object, ...], dict[str, object]]] = []
+    program.to("cpu").run(inputs, launches=recorded)  # type: ignore[attr-defined]
+    text = program.text  # type: ignore[attr-defined]
+    return load_text(text, emulated=False), list(dict.fromkeys(Launch.of(*each) for each in recorded))
+
+
+def _check(compiled: Compiled) -> None:
+    assert not [text for text in FORBIDDEN if text in compiled.assembly]
+
+
+def _inner_loop(compiled: Compiled, constants: dict[str, object]) -> dict[str, float]:
+    """What one multiply-add takes in the loop that reads shared memory."""
+    loads = ("LDS", "ds_read_b128", "ds_read2_b64", "ds_read_b64", "ds_read_b32")
+    loop = max((counted(names) for names in compiled.loops()), key=lambda found: sum(found[name] for name in loads))
+    threads = 4 * ARCHITECTURES[compiled.architecture].warp_size
+    steps = int(constants["ROWS"]) * int(constants["LANES"]) * int(constants["DEEP"]) / threads  # type: ignore[call-overload]
+    return {
+        "instructions": round(sum(loop.values()) / steps, 3),
+        "loads": round(sum(loop[name] for name in loads) / steps, 3),
+        "registers": compiled.registers,
+        "spills": compiled.spills,
+    }
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("fma", [*MOST, "hopper_bf16"])
+def test_inner_loops(fma: str, request: pytest.FixtureRequest) -> None:
+    inputs = torch.randn(256, 64), torch.randn(64, 128)
+    module, launches = _launches(numc.compile(Product(), inputs, fma=fma, target="cuda"), *inputs)
+    (product,) = (each for each in launches if "ROWS" in dict(each.constants))
+    found = {}
+    for architecture in ("sm_90", "gfx942"):
+        compiled = compile_launch(module, product, architecture)
+        _check(compiled)
+        found[architecture] = _inner_loop(compiled, dict(product.constants))
+    if fma in MOST:
+        assert found["sm_90"]["instructions"] <= MOST[fma]
+        assert (found["sm_90"]["spills"], found["gfx942"]["spills"]) == (0, 0)
+    known = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}
+    if request.config.getoption("--update-golden"):
+        known = {**known, "triton": triton.__version__, fma: found}
+        GOLDEN.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n")
+    if known["triton"] != triton.__version__:
+        pytest.skip(f"the golden counts are those of Triton {known['triton']}, this is {triton.__version__}")
+    assert found == known[fma]
+
+
+@pytest.mark.parametrize(
+    "architecture",
+    [pytest.param(name, marks=() if name == "sm_90" else pytest.mark.slow) for name in ARCHITECTURES],
+)
+@pytest.mark.all
+def test_every_kernel_of_a_model_compiles(architecture: str) -> None:
+    program = numc.compile(CNN, fma="bf16_1_1", ops="bf16", target="cuda")
+    module, launches = _launches(program, np.ones((130, 64), np.float32))
+    assert len(launches) > 20
+    for launch in launches:
+        _check(compile_launch(module, launch, architecture))
+
+
+def test_an_unknown_architecture() -> None:
+    launch = Launch("k0", (), (), ())
+    with pytest.raises(NumcError, match="unknown architecture 'sm_1': want sm_80, sm_90, sm_100, gfx942"):
+        compile_launch(ModuleType("empty"), launch, "sm_1")
+
+
+def test_the_page_has_these_counts() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "targets.md").read_text()
+    for fma, counts in json.loads(GOLDEN.read_text()).items():
+        if fma == "triton":
+            assert f"Triton {counts} makes" in page
+            continue
+        cells = [f"{counts[a]['instructions']:.2f} | {counts[a]['registers']}" for a in ("sm_90", "gfx942")]
+        assert f"| `{fma}` | {' | '.join(cells)} |" in page

@@ -1,0 +1,79 @@
+"""Contractions of every operator on emulated GPUs: the bits of this processor's kernels."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from emulated_gpu import NEEDS, both, operands
+from numc.numerics.grammar import parse_fma
+from numc.numerics.units import UNITS
+from numc.support.errors import NumcError
+
+pytest.importorskip("triton", reason=NEEDS)
+
+# A step, a compound one, a record with subnormals and one without, a product of its own format, one rounding of all,
+# chunks, splits, tables, random bits, and units of each datapath.
+OPERATORS = [
+    "fp32",
+    "bf16_1_1",
+    "bf16_1_2",
+    "bf16_2_2{3}",
+    "fmac(e6m9)",
+    "fma(a=e4m3fn,product=bf16,acc=bf16)",
+    "fma(a=bf16,acc=bf16x2,datapath=exact)",
+    "fma(a=e5m2,acc=fp16,chunk=8)",
+    "fma(a=bf16,acc=fp32,splits=3)",
+    "fma(a=bf16:sr4,acc=fp16:sr8)",
+    "hopper_e4m3",
+    "cdna1_bf16",
+    "cdna2_bf16",
+    "cdna3_fp16",
+]
+MORE = ["mp", "bf16_2_2", "bf16_3_3{6}", "fmac(fp16)", "fma(a=posit8,acc=fp32)", "fma(a=bf16,acc=bf16:rtz)"]
+# Those with groups of operands, whole numbers, and scales have no kernels yet.
+SINGLE = [name for name in UNITS if all(to is None for to in parse_fma(name).grouped) and "int" not in name]
+
+
+class Product(torch.nn.Module):
+    """Two factors as they come."""
+
+    def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return a @ b
+
+
+@pytest.mark.parametrize(
+    "fma",
+    [
+        *OPERATORS,
+        *(pytest.param(fma, marks=pytest.mark.all) for fma in MORE),
+        *(pytest.param(fma, marks=pytest.mark.slow) for fma in SINGLE),
+    ],
+)
+def test_batches_of_products(fma: str) -> None:
+    """Of sizes that no tile divides: the last steps of k, rows and lanes that are missing."""
+    for seed, kind in enumerate(("normal", "wide", "special")):
+        inputs = operands(kind, (2, 5, 37), seed), operands(kind, (2, 37, 70), seed + 9)
+        assert both(Product(), inputs, fma=fma, seed=7 if ":sr" in fma else None) == []
+
+
+def test_shapes() -> None:
+    """One row, one lane, one step, no step, more rows than a tile has, and a factor that batches share."""
+    for rows, depth, lanes in ((1, 5, 1), (3, 1, 65), (130, 3, 2), (2, 0, 3), (33, 16, 64)):
+        assert both(Product(), (torch.randn(rows, depth), torch.randn(depth, lanes)), fma="bf16_1_1") == []
+    assert both(Product(), (torch.randn(3, 4, 5), torch.randn(5, 6)), fma="bf16_2_2{3}") == []
+
+
+def test_windows() -> None:
+    """Convolutions with strides, dilations, groups and padding are products of windows."""
+    for how in ({}, {"stride": 2, "padding": 1}, {"dilation": 2, "groups": 2}, {"groups": 4, "bias": False}):
+        layer = torch.nn.Conv2d(4, 8, 3, **how)  # type: ignore[arg-type]
+        assert both(layer.eval(), (torch.randn(2, 4, 9, 8),), fma="bf16_1_2") == []
+
+
+@pytest.mark.parametrize("fma", ["mxfp8", "int8", "amx_bf16", "fma(a=mxfp4,acc=fp32)"])
+def test_operators_without_kernels_are_named(fma: str) -> None:
+    with pytest.raises(NumcError) as refused:
+        both(Product(), (torch.randn(2, 3), torch.randn(3, 4)), fma=fma)
+    assert str(refused.value).startswith(f"target 'cuda' has no kernel for mm: operator '{parse_fma(fma)}'")
+    assert str(refused.value).endswith(": compile for another target")

@@ -1,0 +1,99 @@
+"""Programs for GPUs as a user has them: text, files, devices, and what is refused."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import numc
+from emulated_gpu import NEEDS
+from numc.cli import main
+from numc.runtime.gpu.gpu_program import GpuProgram
+from numc.support.errors import NumcError
+
+pytest.importorskip("triton", reason=NEEDS)
+MLP = Path(__file__).parents[2] / "examples" / "digits" / "mlp.onnx"
+
+
+@pytest.fixture(scope="module")
+def program() -> GpuProgram:
+    return numc.compile(MLP, fma="bf16_1_1", target="cuda")
+
+
+def test_text(program: GpuProgram) -> None:
+    """It is Python: kernels by name, and a function that launches them, with the names of layers."""
+    tree = ast.parse(program.text)
+    names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    assert names[-1] == "main"
+    assert "# linear: bf16_1_1" in program.text or ": bf16_1_1" in program.text
+    assert repr(program) == "<GpuProgram (x: float32[?,64]) -> (logits: float32[?,10])>"
+
+
+def test_files(program: GpuProgram, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A program file holds it; the command says that it runs from Python."""
+    path = tmp_path / "mlp.numc"
+    program.save(path)
+    x = np.ones((2, 64), np.float32)
+    loaded = numc.load(path)
+    assert isinstance(loaded, GpuProgram)
+    assert torch.equal(loaded.to("cpu")(x), program.to("cpu")(x=x))
+    assert main(["run", str(path), "--random-input", "0", "--batch", "2"]) == 2
+    assert "target 'cuda': its programs run from Python, on tensors" in capsys.readouterr().err
+    other = tmp_path / "command.numc"
+    assert main(["compile", str(MLP), "--fma", "bf16_1_1", "--target", "cuda", "-o", str(other)]) == 0
+    assert numc.load(other).text == program.text
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is here")
+def test_without_a_gpu(program: GpuProgram) -> None:
+    with pytest.raises(NumcError, match=r"target 'cuda': torch finds no GPU here: use program.to\('cpu'\), which em"):
+        program(torch.ones(1, 64))
+
+
+def test_inputs_that_do_not_fit(program: GpuProgram) -> None:
+    here = program.to("cpu")
+    for call, text in (
+        (lambda: here(torch.ones(1, 63)), "input 'x': got float32[1,63], want float32[?,64]"),
+        (lambda: here(torch.ones(1, 64).double()), "input 'x': got float64[1,64], want float32[?,64]"),
+        (lambda: here(y=torch.ones(1, 64)), "unknown input 'y': inputs are x"),
+        (lambda: here(), "inputs are x: got 0 of 1"),
+        (lambda: here(torch.ones(1, 64, device="meta")), "input 'x': on device meta, and the program runs on cpu"),
+        (lambda: here(torch.ones(1, 64), seed=-1), "seed: got -1"),
+        (lambda: here(torch.ones(1, 64), widths=3), "widths: this program has none to choose"),
+    ):
+        with pytest.raises(NumcError) as refused:
+            call()
+        assert str(refused.value).startswith(text)
+
+
+def test_an_index_out_of_range() -> None:
+    table = torch.nn.Embedding(4, 3)
+    program = numc.compile(table, (torch.tensor([1]),), target="cuda").to("cpu")
+    assert torch.equal(program(torch.tensor([2])), table(torch.tensor([2])).detach())
+    with pytest.raises(NumcError, match="an index is out of range"):
+        program(torch.tensor([4]))
+
+
+def test_without_triton(program: GpuProgram, monkeypatch: pytest.MonkeyPatch) -> None:
+    import triton
+
+    monkeypatch.setattr(triton, "__version__", "3.2.1")
+    with pytest.raises(NumcError, match=r"target 'cuda' needs Triton 3.6 or later, this is 3.2.1: pip install"):
+        program.to("cpu")(torch.ones(1, 64))
+    monkeypatch.setitem(sys.modules, "triton", None)
+    with pytest.raises(NumcError, match=r"target 'cuda' needs PyTorch and Triton, and there is no triton: pip inst"):
+        program.to("cpu")(torch.ones(1, 64))
+
+
+def test_damaged_code(program: GpuProgram) -> None:
+    broken = GpuProgram(replace(program.contents, code=program.contents.code[:-40]), "cpu")
+    with pytest.raises(NumcError, match="program: its code is damaged"):
+        broken(torch.ones(1, 64))
+    assert issubclass(zipfile.BadZipFile, Exception)
