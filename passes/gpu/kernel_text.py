@@ -59,6 +59,17 @@ class Writing:
         """The name of a constant, which stands at the top of the kernel."""
         return self.constants.setdefault(text, f"c{len(self.constants)}")
 
+    def kernel(self, arguments: Sequence[str], numbers: Sequence[str], *, shape: str = "[]") -> str:
+        """The kernel, named ``{name}``, of these arguments, and of `numbers` that are constant when it is compiled.
+
+        shape: of the constants at its top.
+        """
+        decorator = {"tl": "triton.jit", "gl": "gluon.jit"}[self.language]
+        told = [*arguments, *(f"{number}: {self.language}.constexpr" for number in numbers)]
+        fixed = [(name, text.replace("tl.full([],", f"tl.full({shape},")) for text, name in self.constants.items()]
+        constants = [f"    {name} = {text}" for name, text in fixed]
+        return "\n".join([f"@{decorator}", f"def {{name}}({', '.join(told)}):", *constants, *self.lines])
+
     def argument(self, what: str, value: ir.Value, dimension: int = 0) -> str:
         """The name of an argument of the kernel, which it now has."""
         key = Argument(what, value, dimension)

@@ -85,12 +85,9 @@ def loop_kernel(generic: ir.Operation, message: Callable[[str], int]) -> Kernel:
         results = [names[argument] for argument in outputs]
     for address, result in zip(places[inputs:], results, strict=True):
         w.line(f"tl.store({address}, {result}, mask=inside)")
-    # Constants are tiles, too: the interpreter forgets the type of comparisons between scalars.
-    fixed = {name: text.replace("tl.full([],", "tl.full([BLOCK],") for text, name in w.constants.items()}
-    constants = [f"    {name} = {text}" for name, text in fixed.items()]
     told = [*(["failed"] if body.checks else []), *w.arguments.values(), "total"]
-    head = f"def {{name}}({', '.join(told)}, I: tl.constexpr, BLOCK: tl.constexpr):"
-    text = "\n".join(["@triton.jit", head, *constants, *w.lines])
+    # Constants are tiles, too: the interpreter forgets the type of comparisons between scalars.
+    text = w.kernel(told, ("I", "BLOCK"), shape="[BLOCK]")
     total = tuple(sizes[d] for d in parallel)
     return Kernel(text, tuple(w.arguments), total, body.checks)
 

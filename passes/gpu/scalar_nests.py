@@ -27,10 +27,8 @@ def nest_kernel(op: ir.Operation, message: Callable[[str], int]) -> Kernel:
     nest.w.line("alive = total == 1")
     nest.operation(op)
     w = nest.w
-    constants = [f"    {name} = {text}" for text, name in w.constants.items()]
     told = [*(["failed"] if nest.checks else []), *w.arguments.values(), "total"]
-    head = f"def {{name}}({', '.join(told)}, I: tl.constexpr, BLOCK: tl.constexpr):"
-    return Kernel("\n".join(["@triton.jit", head, *constants, *w.lines]), tuple(w.arguments), (1,), nest.checks)
+    return Kernel(w.kernel(told, ("I", "BLOCK")), tuple(w.arguments), (1,), nest.checks)
 
 
 class _Nest:

@@ -204,11 +204,7 @@ def _pack(product: Found, side: str, sizes: dict[int, Size], *, guarded: bool) -
         w.line("gl.atomic_min(panel, low)")
         w.line("gl.atomic_max(panel + 1, high)")
     told = ["packed", "ranges", *w.arguments.values(), "side", "panels", "depth", "padded", "pitch"]
-    head = (
-        f"def {{name}}({', '.join(told)}, I: gl.constexpr, SIDE: gl.constexpr, DEEP: gl.constexpr, WARP: gl.constexpr):"
-    )
-    constants = [f"    {name} = {text}" for text, name in w.constants.items()]
-    return _Kernel("\n".join(["@gluon.jit", head, *constants, *w.lines]), tuple(w.arguments))
+    return _Kernel(w.kernel(told, ("I", "SIDE", "DEEP", "WARP")), tuple(w.arguments))
 
 
 def _product(product: Found, sizes: dict[int, Size]) -> _Kernel:
@@ -264,8 +260,7 @@ def _product(product: Found, sizes: dict[int, Size]) -> _Kernel:
         w.line("c = {name}_total(c)")
     w.line("gl.store(address, c, mask=there)")
     told = ["a", "b", "ranges_a", "ranges_b", *w.arguments.values(), *_TOLD]
-    constants = "I: gl.constexpr, ROWS: gl.constexpr, LANES: gl.constexpr, DEEP: gl.constexpr, WARP: gl.constexpr"
-    text = "\n".join(["@gluon.jit", f"def {{name}}({', '.join(told)}, {constants}):", *w.lines])
+    text = w.kernel(told, ("I", "ROWS", "LANES", "DEEP", "WARP"))
     return _Kernel("\n\n\n".join([*functions, text]), tuple(w.arguments))
 
 
