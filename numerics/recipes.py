@@ -91,3 +91,13 @@ def recipe_policy(name: str) -> str:
     if full.partition("@")[0] in KEEPS_LAST:
         lines.append(f"layer last fma = {BF16}")
     return "; ".join([*lines, "role update, norm, softmax fp32"])
+
+
+def delayed_policy(unit: str) -> str:
+    """Return the policy in which Linear layers multiply numbers of FP8 that have been scaled already.
+
+    unit: hopper or blackwell. Products of two activations are in bfloat16, as in `te_fp8`.
+    """
+    gradient = {"hopper": _split("e5m2", "e4m3fn"), "blackwell": "blackwell_e5m2_e4m3"}[unit]
+    lines = [f"default fma = {unit}_e4m3", *(f"role {role} fma = {gradient}" for role in ("dgrad", "wgrad"))]
+    return "; ".join([*lines, f"op bmm fma = {BF16}", "role update, norm, softmax fp32"])

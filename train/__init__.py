@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numc.train.observe.epoch_statistics import read_statistics as read_statistics
     from numc.train.optimizer_state import OptimizerState as OptimizerState
     from numc.train.recipes.decision import Decision as Decision
+    from numc.train.recipes.delayed_scaling import DelayedScaling as DelayedScaling
     from numc.train.recipes.dynamic_precision import DynamicPrecision as DynamicPrecision
     from numc.train.recipes.dynamic_precision import average_drop as average_drop
     from numc.train.recipes.fast import Fast as Fast
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "CRNorm": "numc.train.trainbf.cr_norm",
     "Decision": "numc.train.recipes.decision",
+    "DelayedScaling": "numc.train.recipes.delayed_scaling",
     "DenormalMonitor": "numc.train.observe.denormal_monitor",
     "DynamicPrecision": "numc.train.recipes.dynamic_precision",
     "EpochStatistics": "numc.train.observe.epoch_statistics",

@@ -70,7 +70,8 @@ def mlp() -> Made:
     }
     nodes = [
         node("Gemm", ["x", "w1", "b1"], ["g"], transB=1), node("Relu", ["g"], ["r"]),
-        node("MatMul", ["r", "w2"], ["m"]), node("Relu", ["m"], ["t"]), node("Gemm", ["t", "w3", "b3"], ["y"], transB=1),
+        node("MatMul", ["r", "w2"], ["m"]), node("Relu", ["m"], ["t"]),
+        node("Gemm", ["t", "w3", "b3"], ["y"], transB=1),
     ]  # fmt: skip
     x = _normal(5, 16) * 4
     return _model(nodes, weights, x, [5, 10]), {"x": x}

@@ -243,6 +243,24 @@ def test_all_ranks_normalise_alike(tmp_path) -> None:
     assert "nan" not in said
 
 
+def test_two_ranks_have_the_largest_magnitudes_of_both(tmp_path) -> None:
+    """The second rank's rows are larger; each sees its own, and both have one scale."""
+    said = _two_ranks(
+        tmp_path,
+        """
+        from numc.train import DelayedScaling
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(4, 3))
+        recipe = DelayedScaling(model, history=2)
+        with recipe:
+            model(torch.full((2, 4), 1.0 + rank)).sum().backward()
+        recipe.update()
+        print(float(model[0].scale[0]))
+        """,
+    )
+    assert float(said) == 224
+
+
 def _two_ranks(folder: Path, lines: str) -> str:
     """Return what two processes of a distributed training print, after seeing that it is the same."""
     head = """
