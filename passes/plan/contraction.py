@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from torch_mlir import ir
 
+from numc.numerics.defined import served_by
 from numc.numerics.operators import Fma
 from numc.passes import linalg
 from numc.passes.dialect import contracted, number_of, slots_of
@@ -67,12 +68,14 @@ class Operand:
 class Found:
     """One contraction with everything that its call needs.
 
-    number: of its operation, if it draws random bits. slots: of its open widths, by what they are of. swap: the lanes
-    come from the operator's a, the rows from its b.
+    fma: the operator of its kernels. operator: that of the definition, which is another one if a user has written what
+    an operator of numc does. number: of its operation, if it draws random bits. slots: of its open widths, by what they
+    are of. swap: the lanes come from the operator's a, the rows from its b.
     """
 
     generic: ir.Operation
     fma: Fma
+    operator: Fma
     number: int
     slots: dict[str, int]
     swap: bool
@@ -118,7 +121,8 @@ def find(generic: ir.Operation) -> Found | None:
     rows, lanes = (b, a) if swap else (a, b)
     return Found(
         generic=generic,
-        fma=match.fma,
+        fma=served_by(match.fma),
+        operator=match.fma,
         number=number_of(match.step),
         slots=slots_of(match.step),
         swap=swap,

@@ -47,7 +47,7 @@ def contractions_of(module: ir.Operation) -> list[ContractionRow]:
 
 def row_of(region: Region, task: Task) -> ContractionRow:
     """The row of a region, whose output observers see as this task computes it."""
-    kernel, about, fma = region.kernel, region.contraction, region.found.fma
+    kernel, about, fma = region.kernel, region.contraction, region.found.operator
     packed = stored_layout(kernel, task.packed) if task.packed else None
     return ContractionRow(
         id=about.id,

@@ -15,6 +15,8 @@ import definitions
 import numc
 from numc import reference
 from numc.numerics.circuits import Real, rounded, scaled, select
+from numc.numerics.defined import served_by
+from numc.numerics.grammar import parse_fma
 from numc.numerics.operators import DEFINED
 from targets_here import runnable
 from tiers import one_in
@@ -26,11 +28,13 @@ SPECIAL = np.array([0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-39, 3e38, -3e38
 #: Operators that numc has, too.
 SAME = {
     "own_1_1": "bf16_1_1",
-    "fma(a=fp16,acc=e5m7:rtz,datapath=own_1_1)": "fma(a=fp16,acc=e5m7:rtz)",
-    "fma(a=bf16,acc=bf16:sr8,datapath=own_1_1)": "fma(a=bf16,acc=bf16:sr8)",
+    "own_twice": "bf16_1_1",
+    "fma(a=fp16,acc=e5m7:rtz,datapath=own_twice)": "fma(a=fp16,acc=e5m7:rtz)",
+    "fma(a=bf16,acc=bf16:sr8,datapath=own_twice)": "fma(a=bf16,acc=bf16:sr8)",
     "own_exact": "fma(a=e4m3,acc=fp16,datapath=exact)",
-    "fma(a=bf16,acc=e6m9:odd,datapath=own_exact)": "fma(a=bf16,acc=e6m9:odd,datapath=exact)",
+    "own_either": "fma(a=bf16,acc=e6m9:odd,datapath=exact)",
     "fma(a=bf16,acc=bf16,datapath=own_exact,chunk=8)": "fma(a=bf16,acc=bf16,datapath=exact,chunk=8)",
+    "fma(a=bf16,acc=bf16,datapath=own_either,chunk=8)": "fma(a=bf16,acc=bf16,datapath=exact,chunk=8)",
     "own_posit": "fma(a=posit8,acc=posit8,datapath=exact)",
     "own_fused": "ampere_bf16",
 }
@@ -146,6 +150,14 @@ def test_parts_of_numbers(fmt: str) -> None:
         x = np.concatenate([SPECIAL, others, operands("wide")[0].ravel()[:50]])
         found = numc.fma(x, np.ones_like(x), np.zeros_like(x), fma=f"part_{part}")
         compare(found, reference.fma(x, np.ones_like(x), np.zeros_like(x), fma=f"part_{part}"))
+
+
+def test_what_numc_has_is_computed_by_its_kernels() -> None:
+    """A sum of the accumulator and one product is a datapath; what only computes the same is not."""
+    for text in ("own_1_1", "own_exact", "own_posit", "fma(a=bf16,acc=bf16,datapath=own_exact,chunk=8)"):
+        assert str(served_by(parse_fma(text))) == str(parse_fma(SAME[text])), text
+    for text in ("own_twice", "own_either", "own_fused", "mitchell", "kulisch", "bf16_1_1", "ampere_bf16"):
+        assert served_by(parse_fma(text)) is parse_fma(text), text
 
 
 def test_a_kulisch_accumulator_has_the_exact_sum() -> None:

@@ -36,6 +36,18 @@ def own_exact(a: Real, b: Real, c: Real) -> Real:
     return a * b + c
 
 
+@numc.operator(a="bf16", acc="bf16")
+def own_twice(a: Real, b: Real, c: Real) -> Real:
+    """bf16_1_1 in another way: the second rounding changes nothing."""
+    return rounded(rounded(a * b + c, "fp32"), "fp32")
+
+
+@numc.operator(a="bf16", acc="e6m9:odd")
+def own_either(a: Real, b: Real, c: Real) -> Real:
+    """The datapath exact in another way: both sums are the same."""
+    return select(a.sign, a * b + c, b * a + c)
+
+
 @numc.operator(a="posit8", acc="posit8")
 def own_posit(a: Real, b: Real, c: Real) -> Real:
     """A fused multiply-add of posits."""
