@@ -52,6 +52,7 @@ def _sections() -> dict[str, tuple[Section, float]]:
         "threads": (gemm.threads, 20),
         "skinny": (gemm.skinny, 0.5),
         "units": (units.units, 0.4),
+        "own": (units.own, 3),
         "widths": (widths.widths, 0.5),
         "search": (search.search, 20),
         "models": (networks.models, 3),

@@ -44,6 +44,18 @@ def units(rows: Rows) -> Table:
     return Table(("unit", "adds by", *shapes, "must", "ns / FMA", "MMA-Sim, ns / FMA"), tuple(body), 2)
 
 
+def own(rows: Rows) -> Table:
+    """Operators that are written as functions: time / the operator of numc that computes the same."""
+    shapes = list(dict.fromkeys(row["shape"] for row in rows))
+    body = []
+    for operator in dict.fromkeys(row["operator"] for row in rows):
+        mine = {row["shape"]: row for row in rows if row["operator"] == operator}
+        last = mine[shapes[-1]]
+        ratios = [against(mine[shape]["ratio"], last["must"]) for shape in shapes]
+        body.append((f"`{operator}`", f"`{last['built_in']}`", *ratios, number(last["must"])))
+    return Table(("function", "operator", *shapes, "must"), tuple(body), 2)
+
+
 def sizes(rows: Rows) -> Table:
     """GFLOP/s by size."""
     table = pivot(rows, ("size",), "operator", lambda r: number(2 * r["size"] ** 3 / r["seconds"] / 1e9), short)
@@ -495,6 +507,11 @@ SUMMARIES: Mapping[str, Callable[[Mapping[str, Row]], Table]] = {"bars": bars, "
 TABLES: Mapping[str, tuple[str, Callable[[Rows], Table], str]] = {
     "gemm": ("gemm", gemm, "Slowdown against torch sgemm, one thread"),
     "units": ("units", units, "Matrix units: slowdown against torch sgemm, one thread"),
+    "own": (
+        "own",
+        own,
+        "Operators written as functions: time / the same operator of numc, one thread",
+    ),
     "sizes": ("sizes", sizes, "GFLOP/s of square products, one thread"),
     "threads": ("threads", threads, "Two threads, 1024x1024x1024"),
     "skinny": ("skinny", skinny, "Small products: slowdown against torch, one thread"),

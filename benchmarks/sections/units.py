@@ -1,9 +1,11 @@
-"""Matrix units of accelerators: products beside torch's sgemm, and beside a model of single instructions."""
+"""Matrix units of accelerators beside torch's sgemm and a model of single instructions; units written as functions."""
 
 from __future__ import annotations
 
 import sys
-from types import ModuleType
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -11,9 +13,15 @@ import torch
 
 import numc
 from benchmarks.cases import GEMM_SHAPES, UNITS
-from benchmarks.measure import in_turns
+from benchmarks.measure import in_turns, ratio
 from benchmarks.sections.gemm import Row, against_sgemm, matmul, operands
+from numc.numerics.defined.loading import define_from
 
+_DEFINITIONS = Path(__file__).resolve().parents[2] / "tests" / "data" / "own_operators.py"
+#: By the name of a definition, the operator of numc that it is, and the limit of the ratio of their times, if any.
+SAME: Mapping[str, tuple[str, float | None]] = MappingProxyType({
+    "own_1_1": ("bf16_1_1", 1.5), "own_twice": ("bf16_1_1", None), "own_fused": ("ampere_bf16", 1.5),
+})  # fmt: skip
 _SMALL = 32  # rows and columns of what the model multiplies, with as many steps of k
 
 
@@ -29,6 +37,23 @@ def units(seconds: float, quick: bool) -> list[Row]:
             row |= against_sgemm(matmul(a, b, name), a, b, seconds)
             rows.append({**row, "ns": row["seconds"] / np.prod(shape) * 1e9, "must": bar.must, "aim": bar.aim})
             rows[-1]["model_ns"] = _model(name, seconds)
+    return rows
+
+
+def own(seconds: float, quick: bool) -> list[Row]:
+    """Time functions and the operators that compute the same, at two squares on one thread."""
+    torch.set_num_threads(1)
+    define_from(str(_DEFINITIONS))
+    rows: list[Row] = []
+    for shape in GEMM_SHAPES[:1] if quick else GEMM_SHAPES[:2]:
+        a, b = operands(*shape)
+        for name, (built_in, must) in SAME.items():
+            timings = in_turns({"own": matmul(a, b, name), "numc": matmul(a, b, built_in)}, seconds=seconds)
+            rows.append({
+                "shape": "x".join(map(str, shape)), "operator": name, "built_in": built_in, "must": must,
+                "seconds": timings["own"].best, "built_in_seconds": timings["numc"].best,
+                "ratio": ratio(timings, "own", "numc"),
+            })  # fmt: skip
     return rows
 
 
