@@ -17,11 +17,10 @@ from pathlib import Path
 sys.path += [str(Path(__file__).parents[1] / folder) for folder in ("formats_compared", "datasets")]
 import report
 import settings
-from mnist import mnist
 from results import Results
 from sources import DataError
 from study import RefusedError, carry_out, positive, status
-from tasks import Images
+from tasks import Folder, Images
 from training import Outcome, Trainer
 
 SEEDS = 10
@@ -36,17 +35,19 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     arms.metavar = "NAME"
     parser.add_argument("--seeds", type=positive, default=SEEDS, metavar="N", help=f"0 to N - 1; default: {SEEDS}")
     parser.add_argument("--steps", type=positive, metavar="N", help=f"of every run, instead of {Images.steps}")
+    parser.add_argument("--data", type=Path, metavar="FOLDER", help="CIFAR's binary version, or train/CLASS, val/CLASS")
     parser.add_argument("--results", type=Path, default=Path("bf16_update.jsonl"), metavar="FILE")
     return parser.parse_args(argv)
 
 
 def report_runs(args: argparse.Namespace) -> None:
     """Carry out the missing runs, a seed after the other, and print what all of them gave."""
+    task = Folder(folder=str(args.data.resolve())) if args.data else Images()
+    task = replace(task, steps=args.steps) if args.steps else task
     try:
-        mnist()
+        task.held_out()
     except DataError as error:
         raise RefusedError(str(error)) from None
-    task = replace(Images(), steps=args.steps) if args.steps else Images()
     names = [name for name in settings.ARMS if name == settings.BASE or not args.arm or name in args.arm]
     trainer, results = functools.cache(Trainer), Results(args.results, Outcome)
     seeds = range(args.seeds)

