@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import settings
 from cells import difference, markdown, spread, visible
-from settings import BASE
+from settings import BASE, FP32_UPDATE
 from tasks import Images
 from training import Outcome
 
@@ -30,3 +31,15 @@ def tables(runs: Runs) -> Iterator[str]:
             told = ["", ""] if arm == BASE else [difference(mine, base, form), visible(mine, base, form)]
             rows.append([arm, spread(mine, form), *told])
         yield markdown(rows)
+    if FP32_UPDATE in runs and len(runs) > 2:
+        yield _against_fp32_update(runs)
+
+
+def _against_fp32_update(runs: Runs) -> str:
+    """Return what the updates in bf16 lose beside the same training with an update in fp32."""
+    arms = [arm for arm in settings.ARMS if arm in runs and arm not in (BASE, "MP", FP32_UPDATE)]
+    rows = [["measure", *(f"{arm}, minus update in fp32" for arm in arms)]]
+    for name, value, form in MEASURES.values():
+        base = [value(run) for run in runs[FP32_UPDATE]]
+        rows.append([name, *(difference([value(run) for run in runs[arm]], base, form) for arm in arms)])
+    return markdown(rows)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-BASE = "fp32"
+BASE, FP32_UPDATE = "fp32", "bf16, update in fp32"
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ ARMS = {
     BASE: Arm("fp32"),
     "MP": Arm("mp"),
     "bf16": Arm("default bf16_1_1"),
-    "bf16, update in fp32": Arm("default bf16_1_1; role update fp32"),
+    FP32_UPDATE: Arm("default bf16_1_1; role update fp32"),
     "bf16, stochastic update": Arm("default bf16_1_1; role update fma=fma(a=bf16,acc=bf16:sr16)"),
     "bf16, Kahan's update": Arm("default bf16_1_1; role update fma=bf16_1_1, ops=bf16", kahan=True),
 }

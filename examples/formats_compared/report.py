@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from cells import markdown, spread
+from cells import difference, markdown, spread, visible
 from results import Results
 from tasks import Task
 from training import Outcome
@@ -30,7 +30,7 @@ def table(tasks: Sequence[Task], runs: Sequence[Runs], arithmetics: Sequence[str
     """
     heads = ["arithmetic"]
     for task in tasks:
-        heads += [f"{task.title}: {task.quality}", "minus fp32", "abs(Δ loss)"]
+        heads += [f"{task.title}: {task.quality}", *_heads(runs), "abs(Δ loss)"]
     lines = [heads]
     for name in arithmetics:
         line = [f"`{name}`"]
@@ -42,13 +42,24 @@ def table(tasks: Sequence[Task], runs: Sequence[Runs], arithmetics: Sequence[str
 
 def _cells(task: Task, runs: Runs, name: str) -> list[str]:
     if name not in runs:
-        return ["not run", "", ""]
+        return ["not run", *(["", ""] if _single(runs) else ["", "", ""])]
     digits = 2 if task.name == "resnet" else 3
     cells = [spread([run.quality for run in runs[name]], f".{digits}f")]
     if name == BASE or BASE not in runs:
-        return [*cells, "", ""]
-    differences = [mine.quality - base.quality for mine, base in zip(runs[name], runs[BASE], strict=True)]
-    return [*cells, spread(differences, f"+.{digits}f"), f"{np.mean(_deviations(runs, name)):.1e}"]
+        return [*cells, *(["", ""] if _single(runs) else ["", "", ""])]
+    mine, base = ([run.quality for run in runs[which]] for which in (name, BASE))
+    seen = [] if _single(runs) else [visible(mine, base, f".{digits}f")]
+    return [*cells, difference(mine, base, f".{digits}f"), *seen, f"{np.mean(_deviations(runs, name)):.1e}"]
+
+
+def _single(runs: Runs) -> bool:
+    """Return whether there is one seed only, of which no interval is known."""
+    return all(len(outcomes) < 2 for outcomes in runs.values())
+
+
+def _heads(runs: Sequence[Runs]) -> list[str]:
+    """Return the heads of the columns about differences."""
+    return ["minus fp32"] if all(map(_single, runs)) else ["minus fp32", "could have been seen"]
 
 
 def _deviations(runs: Runs, name: str) -> np.ndarray:

@@ -65,10 +65,14 @@ def test_table_and_picture(
     for row in rows(done / "results.jsonl"):
         of[row["network"], row["arithmetic"]].append(row["outcome"]["quality"])
     mine, theirs = of["lstm", "bf16_1_1"], of["lstm", "fp32"]
-    assert other[4] == f"{np.mean(mine):.3f} ± {abs(mine[0] - mine[1]) / math.sqrt(2):.3f}"
-    assert other[5].startswith(f"{np.mean(mine) - np.mean(theirs):+.3f} ± ")
-    assert 0 < float(other[6]) < 1
-    assert base[5] == base[6] == ""
+    assert other[5] == f"{np.mean(mine):.3f} ± {abs(mine[0] - mine[1]) / math.sqrt(2):.3f}"
+    assert other[6].strip("*").startswith(f"{np.mean(mine) - np.mean(theirs):+.3f}")
+    differences = np.subtract(mine, theirs)
+    half = 12.706204736 * differences.std(ddof=1) / math.sqrt(2)  # Student's t of one degree of freedom
+    assert other[6].endswith(f"({differences.mean() - half:+.3f} to {differences.mean() + half:+.3f})")
+    assert float(other[7]) > half
+    assert 0 < float(other[8]) < 1
+    assert base[6] == base[7] == base[8] == ""
     assert (done / "losses.png").read_bytes().startswith(b"\x89PNG")
 
 
