@@ -78,12 +78,15 @@ class Synthesized:
 
 
 @cache
-def synthesized(op: Fma) -> Synthesized:
-    """Return an operator after synthesis. Raises NumcError if it has no circuit, or if a tool is missing or too old."""
+def synthesized(op: Fma, *, seconds: int = _SECONDS) -> Synthesized:
+    """Return an operator after synthesis, whose modules may take Yosys so many seconds each.
+
+    Raises NumcError if it has no circuit, or if a tool is missing or too old.
+    """
     check_tools()
     of = interface(op)
-    step, multipliers = _size(circuit(op)), _size(products(op))
-    around = sum(_size(each).gates for each in surrounding_circuits(op).values())
+    step, multipliers = _size(circuit(op), seconds), _size(products(op), seconds)
+    around = sum(_size(each, seconds).gates for each in surrounding_circuits(op).values())
     single = [to for to in (op.a, op.b) if isinstance(to, Conversion)]
     made = [conversion(to) for to in single]
     bits = of.output.bits + (32 if op.datapath.chunk is not None else 0) + (of.start.bits if of.register else 0)
@@ -93,7 +96,7 @@ def synthesized(op: Fma) -> Synthesized:
         products=multipliers.gates,
         adder=max(step.gates - multipliers.gates, 0) + around,
         accumulator=math.ceil(bits * _REGISTER / _NAND2),
-        conversion=of.products * sum(_size(each).gates for each in made if each is not None),
+        conversion=of.products * sum(_size(each, seconds).gates for each in made if each is not None),
         levels=step.levels,
         picoseconds=step.picoseconds,
         registers=bits,
@@ -115,7 +118,7 @@ def check_tools() -> None:
         )
 
 
-def _size(of: Circuit) -> Size:
+def _size(of: Circuit, seconds: int) -> Size:
     module = Module(of, "unit")
     with tempfile.TemporaryDirectory(prefix="numc-synthesis-") as folder:
         file, abc = Path(folder) / "unit.sv", Path(folder) / "script.abc"
@@ -123,12 +126,10 @@ def _size(of: Circuit) -> Size:
         abc.write_text(_ABC)
         script = _SCRIPT.format(file=file, top="unit", library=LIBRARY, abc=abc)
         try:
-            done = subprocess.run(
-                ["yosys", "-p", script], capture_output=True, text=True, timeout=_SECONDS, check=False
-            )
+            done = subprocess.run(["yosys", "-p", script], capture_output=True, text=True, timeout=seconds, check=False)
         except subprocess.TimeoutExpired:
             raise NumcError(
-                f"yosys takes more than {_SECONDS} seconds for '{of.name}': want a smaller operator"
+                f"yosys takes more than {seconds} seconds for '{of.name}': want a smaller operator"
             ) from None
     area = re.search(r"Chip area for module '\\unit': ([\d.]+)", done.stdout)
     if done.returncode or area is None:
