@@ -353,14 +353,15 @@ def retype(function: ir.Operation) -> None:
 
 def name_of(op: ir.Operation) -> str:
     """The name in an operation's location, of fused ones the first; "" if there is none."""
-    return _name(op.location)
+    return name_at(op.location)
 
 
-def _name(location: ir.Location) -> str:
+def name_at(location: ir.Location) -> str:
+    """The name in a location, of fused ones the first; "" if there is none."""
     if isinstance(location, ir.NameLoc):
         return str(location.name_str)
     if isinstance(location, ir.FusedLoc):
-        return next(filter(None, map(_name, location.locations)), "")
+        return next(filter(None, map(name_at, location.locations)), "")
     return ""
 
 

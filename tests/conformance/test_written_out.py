@@ -184,7 +184,7 @@ def test_free_sizes_and_other_reductions_are_refused(tmp_path: Path) -> None:
         numc.compile("examples/digits/cnn.onnx", fma="mx(e4m3fn,tensor,scale=fp32)")
     assert str(error.value) == (
         "contraction 'node_conv2d': sizes of it are free, and 'fma(a=mx(e4m3fn,tensor,scale=fp32),acc=fp32)' takes "
-        "it apart: want inputs of fixed sizes (--shape)"
+        "it apart: want inputs of fixed sizes, x=?x64 with a number for each ? (--shape)"
     )
     text = tmp_path / "squares.mlir"
     text.write_text(SQUARES)

@@ -32,7 +32,7 @@ from numc.passes.explicit.scales.matrices import (
     sizes,
 )
 from numc.passes.explicit.stored_bits import integer
-from numc.support.errors import NumcError, quoted
+from numc.support.errors import NumcError, quoted, shortened
 
 _A, _B = 3, 2  # how far the numbers of the conversions are before that of the accumulator
 
@@ -54,6 +54,19 @@ def write_out_scales(module: ir.Operation) -> None:
                 )
             with ir.InsertionPoint(generic), generic.location:
                 linalg.replace(generic, [_Contraction.of(generic, of).result()])
+
+
+def _free_inputs(op: ir.Operation) -> str:
+    """Which inputs of the program around an operation have free sizes, as --shape takes them."""
+    while op.name != "func.func":
+        op = op.parent.operation
+    texts = []
+    for argument in op.regions[0].blocks[0].arguments:
+        if isinstance(argument.type, ir.RankedTensorType) and not argument.type.has_static_shape:
+            dims = ["?" if argument.type.is_dynamic_dim(n) else str(argument.type.get_dim_size(n))
+                    for n in range(argument.type.rank)]  # fmt: skip
+            texts.append(f"{linalg.name_at(argument.location)}={'x'.join(dims)}")
+    return f", {', '.join(map(shortened, texts))} with a number for each ?" if texts else ""
 
 
 @dataclass
@@ -80,7 +93,7 @@ class _Contraction:
         if None in trips:
             raise NumcError(
                 f"contraction {quoted(linalg.name_of(generic))}: sizes of it are free, and '{contraction.fma}' takes "
-                "it apart: want inputs of fixed sizes (--shape)"
+                f"it apart: want inputs of fixed sizes{_free_inputs(generic)} (--shape)"
             )
         known = [size for size in trips if size is not None]
         parallel = [d for d, loop in enumerate(linalg.iterator_types(generic)) if loop == PARALLEL]
