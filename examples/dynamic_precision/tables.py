@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from cells import markdown, spread
+from cells import difference, markdown, spread
 from copying import Copying
 from published import TABLES, TIMES
 from results import Results
@@ -135,8 +135,7 @@ def sweeps(results: Results, tasks: Sequence[Task], seeds: Sequence[int]) -> str
 
 def _difference(results: Results, task: Task, name: str, seeds: Sequence[int], measure: Measure) -> str:
     runs, base = results.runs(task, name, seeds) or [], results.runs(task, BASE, seeds) or []
-    differences = [measure.of(mine) - measure.of(theirs) for mine, theirs in zip(runs, base, strict=True)]
-    return spread(differences, f"+.{measure.digits}f")
+    return difference([measure.of(run) for run in runs], [measure.of(run) for run in base], f".{measure.digits}f")
 
 
 def _share(results: Results, task: Task, name: str, seeds: Sequence[int]) -> str:

@@ -48,7 +48,7 @@ def test_tables_and_orders(
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
     assert [row[0] for row in rows[2:]] == list(run.VARIANTS)
     assert all(len(row) == len(rows[0]) for row in rows)
-    assert rows[5][1:4] == ["70.5 ± 0.7", "+20.0 ± 0.0", "3.3e-02 ± 0.0e+00"]
+    assert rows[5][1:4] == ["70.5 ± 0.7", "**+20.0** (+20.0 to +20.0)", "3.3e-02 ± 0.0e+00"]
     assert "- accuracy: none < range < range + weights < all: as in figure 5" in text
     assert "- exponents used: range + weights < all < range < none: not as in figure 5" in text
     assert "- layers that the modifier chooses at 1%: 3" in text
