@@ -4,7 +4,9 @@ Values stay f32 (the carrier of every format, arithmetic.md section 1) because a
 memref nor a vector element. Only this file imports ``torch_mlir.dialects.ext``, whose interface still moves.
 """
 
+import os
 import sys
+import threading
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -88,12 +90,28 @@ def _verify(op: ir.Operation, attribute: str, parse: object) -> bool:
     return True
 
 
+_loading = threading.Lock()
+
+
 def context() -> ir.Context:
-    """Return a fresh context with the numc dialect loaded."""
+    """Return a fresh context with the numc dialect loaded.
+
+    One thread at a time: a dialect keeps the module that it is loaded from until it is loaded again, and another thread
+    would free it while it is read.
+    """
     ctx = ir.Context()
-    with ctx:
+    with _loading, ctx:
         Numc.load()
     return ctx
+
+
+def _unlock() -> None:
+    """In the child of a fork, whose parent may have been loading on another thread."""
+    global _loading
+    _loading = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_unlock)
 
 
 def load_for(context: ir.Context, passes: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 
 import pytest
@@ -34,3 +35,21 @@ def test_operations_are_those_of_the_dialect_and_nothing_is_searched_for_them(mo
     assert isinstance(first, dialect.RoundOp)
     assert isinstance(second, dialect.FmaOp)
     assert searched == []
+
+
+_SEVERAL_THREADS = """
+import threading
+from numc.passes import dialect
+
+threads = [threading.Thread(target=lambda: [dialect.context() for _ in range(150)]) for _ in range(3)]
+for each in threads:
+    each.start()
+for each in threads:
+    each.join()
+"""
+
+
+def test_contexts_are_made_on_several_threads():
+    """A process of its own, which a module that another thread has freed would end."""
+    done = subprocess.run([sys.executable, "-c", _SEVERAL_THREADS], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
