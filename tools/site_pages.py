@@ -61,6 +61,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
         "Search",
         "sensitivity",
         "Sensitivity",
+        "training_sensitivity",
         "cost",
         "diff",
         "bisect",

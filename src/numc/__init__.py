@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from numc.studies.search.search import search as search
     from numc.studies.sensitivity.sensitivity import Sensitivity as Sensitivity
     from numc.studies.sensitivity.sensitivity import sensitivity as sensitivity
+    from numc.studies.sensitivity.training import training_sensitivity as training_sensitivity
     from numc.support.errors import CompilerBug as CompilerBug
     from numc.support.errors import NumcError as NumcError
 
@@ -118,13 +119,22 @@ _PUBLIC = {
     "sensitivity": ("numc.studies.sensitivity.sensitivity", "sensitivity"),
     "token_windows": ("numc.studies.language.tokens", "token_windows"),
     "train": ("numc.train", ""),
+    "training_sensitivity": ("numc.studies.sensitivity.training", "training_sensitivity"),
     "unpack": ("numc.compiler.arrays.pack", "unpack"),
     "verify": ("numc.studies.observe.verify", "verify"),
     "verify_training": ("numc.studies.observe.verify_training", "verify_training"),
     "widths": ("numc.compiler.torch_compile.open_widths", "widths"),
 }
 _NEED_MLIR = ("bisect", "compare", "cost", "explain", "export_shared", "lower", "opt", "search", "sensitivity")
-_NEED_TORCH = ("DynamicLossScale", "arithmetic", "backend", "counters", "verify_training", "widths")
+_NEED_TORCH = (
+    "DynamicLossScale",
+    "arithmetic",
+    "backend",
+    "counters",
+    "training_sensitivity",
+    "verify_training",
+    "widths",
+)
 
 __all__ = sorted([*_PUBLIC, "__version__"])
 

@@ -1,0 +1,81 @@
+"""numc.training_sensitivity: which role of a training step costs its gradients how much in a narrow arithmetic."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+
+from numc.compiler.torch_compile.backend import backend
+from numc.numerics.grammar import parse_fma
+from numc.studies.sensitivity.changes import WIDTHS, Change, accumulators, operands
+from numc.studies.sensitivity.records import Part
+from numc.support.arguments import check_function, checked, checked_integer
+from numc.support.environment import in_default_environment
+from numc.support.errors import NumcError
+
+ROLES = ("forward", "dgrad", "wgrad")
+"""The roles of contractions of a training step: its forward pass, gradients of inputs, and of weights."""
+
+
+@in_default_environment
+def training_sensitivity(
+    module: torch.nn.Module,
+    inputs: Sequence[torch.Tensor],
+    loss: Callable[[torch.Tensor], torch.Tensor],
+    *,
+    fma: str,
+    widths: Sequence[int] = WIDTHS,
+) -> tuple[Part, ...]:
+    """Say what each part of a narrow arithmetic does to the gradients of one training step, the rest of which is fp32.
+
+    Narrow alone are everything; the forward pass, gradients of inputs (``dgrad``) and of weights (``wgrad``), each in
+    all layers; of the operator A, B and both; then the operator has accumulators of other widths. Errors are of the
+    gradients of all parameters: Σ(g - r)² / Σr², against those in fp32, r. module: it stays as it is, with its own
+    gradients. inputs: its arguments. loss: of its result, a tensor of one number. fma: the operator. widths: the
+    significand bits of accumulators, 1 to 23. Raises NumcError for arguments of other types, for a loss that has no
+    gradient, and for an operator or a width that does not exist.
+    """
+    checked(module, "module", torch.nn.Module, "a module of PyTorch")
+    checked(inputs, "inputs", (list, tuple), "a sequence of tensors")
+    check_function(loss, "loss")
+    op = parse_fma(fma)
+    for width in checked(widths, "widths", (list, tuple), "a sequence of significand bits"):
+        checked_integer(width, "a width of widths", 1, 23)
+    tried = [Change("all", "everything", f"default {op}")]
+    tried += [Change("role", role, f"default fp32\nrole {role} fma = {op}") for role in ROLES]
+    tried += [Change("operand", name, f"default {text}") for name, text in operands(op).items()]
+    tried += [Change("accumulator", name, f"default {text}") for name, text in accumulators(op, widths).items()]
+    exact = _gradients(module, inputs, loss, "default fp32")
+    energy = float((exact**2).sum())
+    if energy == 0:
+        raise NumcError("training_sensitivity: all gradients are zero in fp32, so that errors have no scale")
+    parts = []
+    for change in tried:
+        difference = _gradients(module, inputs, loss, change.policy) - exact
+        error = float((difference**2).sum()) / energy
+        told = {"what": change.what, "name": change.name, "policy": change.policy}
+        parts.append(Part(**told, share=None, error=error, metrics={}))
+    return tuple(parts)
+
+
+def _gradients(
+    module: torch.nn.Module, inputs: Sequence[torch.Tensor], loss: Callable[[torch.Tensor], torch.Tensor], policy: str
+) -> np.ndarray:
+    """The gradients of all parameters in an arithmetic, one after the other, in float64."""
+    step = copy.deepcopy(module)
+    step.zero_grad()
+    # torch traces one function for a limited number of backends. Dropout is the same in all arithmetics.
+    limits = torch._dynamo.config.patch(recompile_limit=10_000, accumulated_recompile_limit=10_000)
+    with limits, torch.random.fork_rng():
+        torch.manual_seed(0)
+        value = loss(torch.compile(step, backend=backend(policy=policy))(*inputs))
+        if not isinstance(value, torch.Tensor) or value.numel() != 1 or not value.requires_grad:
+            raise NumcError(
+                "training_sensitivity: loss: want a function that returns a tensor of one number and a gradient"
+            )
+        value.backward()
+    made = [parameter.grad for parameter in step.parameters() if parameter.grad is not None]
+    return np.concatenate([each.detach().double().numpy().ravel() for each in made])
