@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pytest
 
 import arithmetic_vectorised as reference
+import definitions
 import numc
 from emulated import Emulated, both, first_difference
 from numc.frontends.imported import Imported
@@ -72,6 +73,15 @@ def test_products(fma: str, emulated: Emulated, tmp_path: Path) -> None:
         assert (sums == 2.0**-126).any()
         assert (sums == 0).any()
     theirs, ours = both(emulated, tmp_path, Imported(mlir=MATMUL), runs, fma=fma)
+    assert (found := first_difference(theirs, ours)) is None, found
+
+
+@pytest.mark.parametrize("fma", ["own_fused", pytest.param("mitchell", marks=pytest.mark.slow)])
+def test_products_of_users_operators(fma: str, emulated: Emulated, tmp_path: Path) -> None:
+    """Rows that are computed in turn, whose order in time an assembler text keeps."""
+    with definitions.own_operators():
+        runs = operands(fma)
+        theirs, ours = both(emulated, tmp_path, Imported(mlir=MATMUL), runs, fma=fma)
     assert (found := first_difference(theirs, ours)) is None, found
 
 
