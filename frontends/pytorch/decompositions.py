@@ -142,6 +142,7 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.split_with_sizes.default: views.split_with_sizes,
         aten.tensor_split.sections: views.tensor_split,
         aten.as_strided.default: views.as_strided,
+        aten.slice.Tensor: views.slice_tensor,
         aten.as_strided_scatter.default: views.as_strided_scatter,
         aten.diagonal_scatter.default: views.diagonal_scatter,
         aten.empty_strided.default: views.empty_strided,

@@ -160,3 +160,27 @@ def test_splits_into_parts_that_differ(parts: int) -> None:
         value = torch.rand(size, 2)
         for got, want in zip(program(value).values(), module(value)[0], strict=True):
             assert torch.equal(got, want), size
+
+
+def test_norms_of_groups() -> None:
+    """torch's own decomposition ends with a view by strides, of sizes that are free."""
+    module = Calls(lambda x, w: F.group_norm(x, 4, w, w - 1))
+    given = torch.randn(2, 8, 5), torch.randn(8)
+    program = numc.compile(module, given, dynamic_shapes=(({0: Dim.AUTO, 2: Dim.AUTO}, {}),))
+    for sizes in ((2, 8, 5), (1, 8, 1), (7, 8, 12), (0, 8, 3)):
+        value = torch.randn(sizes)
+        torch.testing.assert_close(program(value, given[1]), module(value, given[1])[0])
+
+
+def test_slices_from_what_a_free_size_leaves_of_a_fixed_one() -> None:
+    """Of a row for all, such as positions of alibi, everything is taken, however long the sequence is."""
+    row, table = torch.randn(1, 1, 20), torch.randn(1, 20)
+    module = Calls(
+        lambda x: x + row[:, max(0, row.shape[1] - x.shape[1]) :, max(0, 20 - x.shape[2]) :],
+        lambda x: x[0] + table[:, max(0, 20 - x.shape[2]) :],
+    )
+    program = numc.compile(module, (torch.randn(2, 8, 8),), dynamic_shapes=(({1: Dim.AUTO, 2: Dim.AUTO},),))
+    for sizes in ((2, 8, 8), (2, 3, 12), (2, 1, 20), (2, 30, 5)):
+        value = torch.randn(sizes)
+        for got, want in zip(program(value).values(), module(value), strict=True):
+            assert torch.equal(got, want)

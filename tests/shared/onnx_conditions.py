@@ -301,6 +301,24 @@ CASES: dict[str, Case] = {
         )
         for how in ("none", "max")
     },
+    "ScatterND of nothing": Case(
+        "ScatterND x,i,u -> y",
+        {"x": "f a b", "i": "i n 1", "u": "f p q"},
+        [((3, 0), [[n]], (1, 0)) for n in (2, -3, 3, -4)],
+    ),
+    "Attention": Case(
+        "Attention q,k,v,m -> y",
+        {"q": "f 1 2 3 4", "k": "f 1 2 t 4", "v": "f 1 2 t 4", "m": "f 3 w"},
+        [((1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 4), (3, width)) for width in (5, 4, 6, 1)],
+        opset=23,
+    ),
+    "Attention-padded": Case(
+        "Attention q,k,v,m -> y",
+        {"q": "f 1 2 3 4", "k": "f 1 2 t 4", "v": "f 1 2 t 4", "m": "f 3 w"},
+        [((1, 2, 3, 4), (1, 2, 5, 4), (1, 2, 5, 4), (3, 6))],
+        opset=24,
+        judged={0: False},
+    ),
     "GatherElements": Case(
         "GatherElements x,i -> y",
         {"x": "f a b", "i": "i n m"},

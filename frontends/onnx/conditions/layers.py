@@ -108,7 +108,22 @@ def _quantised(node: Node) -> Conditions:
         yield f"size(1, 0) == 1 or size(1, 0) == size(0, {axis})", "the scales are not one, or one for each of an axis"
 
 
+def _attention(node: Node) -> Conditions:
+    """A mask is as wide as there are keys; from _PADDED on, what is missing of it hides the last ones."""
+    if not node.input(3):
+        return
+    steps = "size(1, -2)" + (" + size(4, -2)" if node.input(4) else "")
+    if node.opset < _PADDED:
+        yield from sized(node, 3, *[None] * (node.rank(node.input(3)) - 1), steps)
+    else:
+        yield f"size(3, -1) <= {steps}", f"'{node.input(3)}' is wider than there are keys"
+
+
+_PADDED = 24
+
+
 LAYERS: Table = {
+    "Attention": _attention,
     "BatchNormalization": _batch_normalization,
     **dict.fromkeys(("DequantizeLinear", "QuantizeLinear"), _quantised),
     **dict.fromkeys(("GRU", "LSTM", "RNN"), recurrent),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from numc.frontends.onnx.conditions.sized import Conditions, Table, alike, sized
+from numc.frontends.onnx.conditions.sized import Conditions, Table, alike, between, sized
 from numc.frontends.onnx.rewrites.linear import letters_of
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
 
@@ -116,6 +116,8 @@ def _scatter_nd(node: Node) -> Conditions:
         return  # refused by its rule
     batch = [f"size(1, {n})" for n in range(indices - 1)]
     yield from sized(node, 2, *batch, *(f"size(0, {n})" for n in range(depth, rank)))
+    if depth == 1:  # also where nothing is written; of several numbers, where something is
+        yield from between(1, "-size(0, 0)", "size(0, 0)")
 
 
 def _tensor_scatter(node: Node) -> Conditions:

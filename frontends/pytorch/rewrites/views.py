@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import math
+import operator
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
@@ -48,18 +50,45 @@ def as_strided(
 ) -> torch.Tensor:
     """aten.as_strided, as an index into the elements of what its tensor is a view of.
 
-    If it changes only the strides of dimensions of size 1, as pooling to one element does, there is nothing to do.
+    If it changes only the strides of dimensions of size 1, as pooling to one element does, there is nothing to do. If a
+    tensor that has no gaps becomes another one of as many elements, as in the norm of groups, it is a reshape.
     """
     if value.dim() == len(size):
         kept = [n for n, length in enumerate(size) if not statically_known_true(length == 1)]
         same = [a == b for a, b in zip(value.shape, size, strict=True)] + [value.stride(n) == stride[n] for n in kept]
         if all(map(statically_known_true, same)) and storage_offset in (None, value.storage_offset()):
             return aten.alias(value)
+    if storage_offset in (None, value.storage_offset()) and _is_reshape(value, size, stride):
+        return value.reshape(size)
     base = value if value._base is None else value._base
     flat = _memory(base)
     offset = value.storage_offset() if storage_offset is None else storage_offset
     place = None if flat is None else _places(offset, size, stride)
     return NotImplemented if flat is None or place is None else flat[place]
+
+
+def _is_reshape(value: torch.Tensor, size: Sequence[int], stride: Sequence[int]) -> bool:
+    """Whether a tensor and one with these sizes and strides both have all of the same elements in their order."""
+    if not is_contiguous_or_false(value):
+        return False
+    steps = accumulate(reversed(size[1:]), operator.mul, initial=1)
+    dense = [statically_known_true(a == b) for a, b in zip(reversed(stride), steps, strict=True)]
+    return all(dense) and statically_known_true(math.prod(size) == value.numel())
+
+
+def slice_tensor(value: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> torch.Tensor:
+    """aten.slice.Tensor with bounds that follow from free sizes, but are the same number for all of them."""
+    known = [_only(bound) for bound in (start, end)]
+    same = all(a is b for a, b in zip(known, (start, end), strict=True))
+    return NotImplemented if same else aten.slice.Tensor(value, dim, *known, step)
+
+
+def _only(number: Any) -> Any:
+    """Return the only value that a number can have, or the number."""
+    if not isinstance(number, torch.SymInt):
+        return number
+    limits = number.node.shape_env.bound_sympy(number.node.expr)
+    return int(limits.lower) if limits.lower == limits.upper else number
 
 
 def as_strided_scatter(
