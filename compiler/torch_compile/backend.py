@@ -47,7 +47,7 @@ from numc.numerics.policy.policy import Decision
 from numc.numerics.policy.presets import Arithmetic, Given
 from numc.support.arguments import checked
 from numc.support.environment import in_default_environment
-from numc.support.errors import NumcError, quoted
+from numc.support.errors import NumcError, quoted, shortened
 from numc.support.freed import give_back
 from numc.support.switches import disabled
 
@@ -62,14 +62,17 @@ Compiler = Callable[[fx.GraphModule, Sequence[Any]], Callable[..., Any]]
 class Backend:
     """A backend for torch.compile that computes in one arithmetic.
 
-    arithmetic: as given. strict: whether a function that leaves numc is an error (leaving.py). regions: the parts of
-    graphs that numc computes, in the order in which they were compiled.
+    arithmetic, target: as given. strict: whether a function that leaves numc is an error (leaving.py).
+    regions: the parts of graphs that numc computes, in the order in which they were compiled.
     refused: the operations that torch runs instead, with reasons. saved: what each graph keeps for its backward pass.
     clock: measures these, if there is one.
     """
 
-    def __init__(self, arithmetic: Arithmetic, clock: Clock | None = None, strict: bool = False) -> None:
+    def __init__(
+        self, arithmetic: Arithmetic, clock: Clock | None = None, strict: bool = False, target: str | None = None
+    ) -> None:
         self.arithmetic = arithmetic
+        self.target = target
         self.strict = strict
         self._clock = clock
         self.regions: list[Region] = []
@@ -80,7 +83,7 @@ class Backend:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle what was given: the copy of a compiled module is traced again."""
-        return Backend, (self.arithmetic, None, self.strict)
+        return Backend, (self.arithmetic, None, self.strict, self.target)
 
     def __call__(
         self, graph_module: fx.GraphModule, example_inputs: Sequence[Any], options: Any = None, mode: Any = None
@@ -171,7 +174,10 @@ class Backend:
                 for node in graph_module.graph.output_node().args[0]
             ]
             split, refused, regions = compiled(graph_module, names, roles, chosen, updated(), frees, found is None)
-            if found is not None:
+            target = self.target or _target_of(graph_module)
+            for region in regions:
+                region.target = target
+            if found is not None and target == "host":  # programs for GPUs keep what is kept as it is
                 found(split, results)
             self.refused += refused
             self.regions += regions
@@ -189,6 +195,13 @@ class Backend:
         if refused and not self._warned:
             self._warned = True
             warnings.warn(f"numc: {listed(refused)}", stacklevel=2)
+
+
+def _target_of(graph_module: fx.GraphModule) -> str:
+    """The target of a graph's programs: ``cuda`` if a tensor is on a GPU, else this machine."""
+    inputs = (node.meta.get("val") for node in graph_module.graph.find_nodes(op="placeholder"))
+    on_gpu = any(isinstance(value, torch.Tensor) and value.device.type == "cuda" for value in inputs)
+    return "cuda" if on_gpu else "host"
 
 
 def _is_alive(value: Any) -> bool:
@@ -304,17 +317,27 @@ def _differentiated(operation: torch._ops.OpOverload, decomposed: Callable[..., 
 
 
 def backend(
-    name: str | Arithmetic = "fp32", /, *, respect_dtypes: bool | None = None, strict: bool = False, **given: Given
+    name: str | Arithmetic = "fp32",
+    /,
+    *,
+    respect_dtypes: bool | None = None,
+    strict: bool = False,
+    target: str | None = None,
+    **given: Given,
 ) -> Backend:
     """Return a backend for ``torch.compile(module, backend=...)`` that computes in the given arithmetic.
 
     name: a preset (`numc list presets`) or an FMA operator. given: ``fma``, ``ops``, roles, or ``policy`` alone, as in
     docs/pytorch.md. respect_dtypes: False computes on tensors of bfloat16, float16 and float8 as on float32, instead of
     rounding what they store. strict: whether it is an error, instead of a warning, that torch runs a function itself
-    which it was to compile, or cuts it where it did not before. Raises NumcError for unknown names.
+    which it was to compile, or cuts it where it did not before. target: ``host`` or ``cuda``; None: where the tensors
+    are. Under ``cuda``, kernels on tensors of the CPU are emulated (docs/targets.md). Raises NumcError for unknown
+    names.
     """
     chosen = choose(name, respect_dtypes=respect_dtypes, **given)
-    return Backend(chosen, strict=checked(strict, "strict", bool, "True or False"))
+    if target not in (None, "host", "cuda"):
+        raise NumcError(f"target: got {shortened(target)}, want 'host', 'cuda' or None")
+    return Backend(chosen, strict=checked(strict, "strict", bool, "True or False"), target=target)
 
 
 def numc(

@@ -9,6 +9,7 @@ from typing import Any
 
 from numc.runtime.abi import WidthRange
 from numc.runtime.context import CONTEXT
+from numc.runtime.gpu.gpu_program import GpuProgram
 from numc.runtime.program import Program
 from numc.runtime.widths import layers_like
 from numc.support.errors import NumcError, did_you_mean, quoted
@@ -49,7 +50,7 @@ def widths(given: Any) -> Iterator[None]:
     block.check()
 
 
-def widths_of(program: Program) -> Any:
+def widths_of(program: Program | GpuProgram) -> Any:
     """Return what the innermost block gives to a program: the argument `widths` of its run."""
     if not CONTEXT.widths or not program.widths:
         return None

@@ -39,9 +39,11 @@ from numc.frontends.pytorch.graphs.graph import DTYPES, Refusal, path_of, refusa
 from numc.frontends.pytorch.graphs.narrow import widened
 from numc.frontends.pytorch.graphs.selections import by_repeats
 from numc.numerics.policy.presets import Arithmetic
+from numc.runtime.any_program import program_of
 from numc.runtime.caller import orders_of
 from numc.runtime.container import Contents
 from numc.runtime.context import CONTEXT
+from numc.runtime.gpu.gpu_program import GpuProgram
 from numc.runtime.program import Program
 from numc.support.errors import CompilerBug, NumcError
 
@@ -125,7 +127,7 @@ class Region:
 
     orders: for the results that are not dense in the order of their dimensions, by number, the places of the dimensions
     among those that the program returns, which are in the order of strides. input_orders: for the inputs whose
-    dimensions the program takes in the order of strides, by number, this order.
+    dimensions the program takes in the order of strides, by number, this order. target: what programs are for.
     saved: knows what is kept between this region and others, if anything is. programs: those that have been loaded;
     begun: those that compile. Both are by arithmetic, what is stored, and whether they count.
     """
@@ -136,8 +138,9 @@ class Region:
     operations: int
     orders: Mapping[int, list[int]]
     input_orders: Mapping[int, list[int]] = field(default_factory=dict)
+    target: str = "host"
     saved: Keeping | None = None
-    programs: dict[tuple[Arithmetic, Stored, bool], Program] = field(default_factory=dict)
+    programs: dict[tuple[Arithmetic, Stored, bool], Program | GpuProgram] = field(default_factory=dict)
     begun: dict[tuple[Arithmetic, Stored, bool], Ahead[tuple[Contents, bool]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -162,24 +165,26 @@ class Region:
         return in_use(self.arithmetic)
 
     def _contents(self, chosen: Arithmetic, stored: Stored, counts: bool) -> tuple[Contents, bool]:
-        options = Options(policy=chosen.policy(), statistics=counts, respect_dtypes=chosen.respect_dtypes)
+        options = Options(
+            policy=chosen.policy(), statistics=counts, respect_dtypes=chosen.respect_dtypes, target=self.target
+        )
         return compiling.contents(with_codes(self.imported, *map(dict, stored)), options, apart=True)
 
-    def program(self, chosen: Arithmetic, stored: Stored = ((), ())) -> Program:
+    def program(self, chosen: Arithmetic, stored: Stored = ((), ())) -> Program | GpuProgram:
         """Return the program for an arithmetic, which is compiled when it is first needed.
 
         stored: the inputs and the results that are codes. Within a block of numc.collect_stats that counts swamping, it
         is one that can count.
         """
         found, counts = self.programs.get((chosen, stored, False)), False
-        if counting() and (found is None or found.manifest["contractions"]):
+        if counting() and self.target == "host" and (found is None or found.manifest["contractions"]):
             found, counts = self.programs.get((chosen, stored, True)), True
         if found is None:
             COUNTERS.programs += 1
             begun = self.begun.pop((chosen, stored, counts), None)
             contents, cached = begun.result() if begun else self._contents(chosen, stored, counts)
             COUNTERS.compilations += not cached
-            found = self.programs[chosen, stored, counts] = Program(contents)
+            found = self.programs[chosen, stored, counts] = program_of(contents)
         return found
 
     def __call__(self, *given: torch.Tensor | float) -> Any:
@@ -193,7 +198,14 @@ class Region:
             tensors[number] = tensors[number].permute(order)
         program = self.program(chosen, (tuple(taken.items()), tuple(made.items())))
         seed = next(CONTEXT.seeds[-1]) % 2**64 if CONTEXT.seeds else None
-        results = program.run(tuple(tensors), tensors=True, seed=seed, widths=widths_of(program), orders=self._orders)
+        if isinstance(program, Program):
+            results = program.run(
+                tuple(tensors), tensors=True, seed=seed, widths=widths_of(program), orders=self._orders
+            )
+        else:
+            results = program.run_where(tensors, seed=seed, widths=widths_of(program))
+            for number, order in self.orders.items():
+                results[number] = results[number].permute(order)
         for counts in CONTEXT.tallies:
             for row in program.manifest["fmas"] or ():
                 counts[row["role"], row["fma"]] += row["count"]

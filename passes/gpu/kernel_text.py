@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from torch_mlir import ir
 
 from numc.passes import linalg
-from numc.passes.gpu.tile_operations import UnknownError, constant, text_of
+from numc.passes.gpu.tile_operations import UnknownError, constant, full, text_of
 from numc.support.errors import NumcError
 
 
@@ -108,6 +108,15 @@ class Writing:
             return self.fixed(constant(made.attributes["value"], self.language))
         if isinstance(value.type, ir.MemRefType):
             return self.argument("memory", value)
+        return self._number(value)
+
+    def _number(self, value: ir.Value) -> str:
+        """A number of the host in its own type: Triton takes integers in 32 bits where they fit, and floats as f32."""
+        dtype = str(value.type)
+        if dtype in ("i64", "i32", "index"):
+            return self.fixed(f"{full('0', dtype, self.language)} + {self.argument('number', value)}")
+        if dtype not in ("f32", "i1"):
+            raise UnknownError(f"a number of the host in {dtype}")
         return self.argument("number", value)
 
     def arithmetic(self, op: ir.Operation, names: dict[ir.Value, str]) -> None:

@@ -173,16 +173,17 @@ def _sum(terms: Sequence[str], zero: str) -> str:
 
 
 def _pack(product: Found, side: str, sizes: dict[int, Size], *, guarded: bool) -> _Kernel:
-    """The kernel that packs the ``rows`` or the ``lanes``: program instances are panels, blocks of k, batches."""
+    """The kernel that packs the ``rows`` or the ``lanes``, a panel of a block of k in a program instance."""
     fma, shape, w = product.fma, product.shape, Writing("gl")
     operand, inner = (product.rows, shape.rows) if side == "rows" else (product.lanes, shape.lanes)
     number = int((side == "rows") == product.swap)
     memory = w.argument("memory", operand.value)
     names: dict[int, str] = {}
     w.line("G: gl.constexpr = gl.BlockedLayout([1, 4], [1, WARP], [4, 1], [1, 0])")
-    w.line("i = gl.program_id(0).to(I) * SIDE + gl.arange(0, SIDE, gl.SliceLayout(0, G)).to(I)")
-    w.line("k = gl.program_id(1).to(I) * DEEP + gl.arange(0, DEEP, gl.SliceLayout(1, G)).to(I)")
-    w.line("z = gl.program_id(2).to(I)")
+    w.line("tile = gl.program_id(0) % panels")
+    w.line("z = gl.program_id(1).to(I)")
+    w.line("i = tile.to(I) * SIDE + gl.arange(0, SIDE, gl.SliceLayout(0, G)).to(I)")
+    w.line("k = (gl.program_id(0) // panels).to(I) * DEEP + gl.arange(0, DEEP, gl.SliceLayout(1, G)).to(I)")
     for name, dims in (("i", inner), ("k", shape.k), ("z", shape.batch)):
         _indices(w, name, dims, sizes, names)
     along_i = _sum(_terms(w, operand, inner, names), "i")
@@ -200,7 +201,7 @@ def _pack(product: Found, side: str, sizes: dict[int, Size], *, guarded: bool) -
         w.line(f"size = {value}.to(gl.int32, bitcast=True) & 0x7FFFFFFF")
         w.line("low = gl.min(gl.min(gl.where(size == 0, 0x7FFFFFFF, size - 1), 1), 0)")
         w.line("high = gl.max(gl.max(size, 1), 0)")
-        w.line("panel = ranges + 2 * (z * panels + gl.program_id(0))")
+        w.line("panel = ranges + 2 * (z * panels + tile)")
         w.line("gl.atomic_min(panel, low)")
         w.line("gl.atomic_max(panel + 1, high)")
     told = ["packed", "ranges", *w.arguments.values(), "side", "panels", "depth", "padded", "pitch"]
@@ -267,6 +268,7 @@ def _product(product: Found, sizes: dict[int, Size]) -> _Kernel:
 _TOLD = (
     "side_a",
     "side_b",
+    "tiles_a",
     "padded",
     "run",
     "growth",
@@ -281,9 +283,9 @@ _LAYOUTS = (
     "L: gl.constexpr = gl.BlockedLayout([ROWS // 16, LANES // (WARP // 4)], [8, WARP // 8], [2, 2], [1, 0])",
     "G: gl.constexpr = gl.BlockedLayout([1, 4], [1, WARP], [4, 1], [1, 0])",
     "S: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [1, 0])",
-    "row_tile = gl.program_id(0)",
-    "lane_tile = gl.program_id(1)",
-    "z = gl.program_id(2).to(I)",
+    "row_tile = gl.program_id(0) % tiles_a",
+    "lane_tile = gl.program_id(0) // tiles_a",
+    "z = gl.program_id(1).to(I)",
     "range_a = ranges_a + z * range_batch_a + 2 * row_tile",
     "range_b = ranges_b + z * range_batch_b + 2 * lane_tile",
     "i = row_tile.to(I) * ROWS + gl.arange(0, ROWS, gl.SliceLayout(1, L)).to(I)",

@@ -31,5 +31,5 @@ def guard_lines(w: Writing, limits: Guard) -> None:
     if limits.least > -149:
         holds.append(f"((least_b >> 23) >= {limits.least + _BIAS})")
     if limits.normal:
-        holds += ["(least_a != 0)", "(least_b != 0)"]
+        holds += ["((least_a >> 23) != 0)", "((least_b >> 23) != 0)"]
     w.line(f"holds = {' & '.join(holds)}")

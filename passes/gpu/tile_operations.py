@@ -281,16 +281,31 @@ def _magnitude(line: _Line, n: int = 0) -> str:
     return cast(f"({line.integer(n)} & {_masks(line)[0]})", line.dtype, line.language, bits=True)
 
 
-def _whole(line: _Line) -> str:
-    """The nearest whole number, the even one of two: by adding and taking away the first float without fractions."""
-    magic = float_constant(2.0**23 if line.dtype == "f32" else 2.0**52, line.dtype, line.language)
-    size = line.let(_magnitude(line))
-    return line.where(f"{size} < {magic}", _with_sign(line, _bits(line, f"({size} + {magic}) - {magic}"), 0), line.x[0])
+def _whole(direction: str) -> Callable[[_Line], str]:
+    """A whole number: ``even``, the nearest and the even one of two; ``down``, ``up`` or towards ``zero``.
 
+    The magnitude is rounded by adding and taking away the first float without fractions, then it is one less, or more,
+    where that went too far. Triton's own floor and ceil replace subnormal numbers by zeros first.
+    """
 
-def _towards_zero(line: _Line) -> str:
-    """The floor of the magnitude, with the sign."""
-    return _with_sign(line, _bits(line, line.call("floor", _magnitude(line))), 0)
+    def write(line: _Line) -> str:
+        language, dtype = line.language, line.dtype
+        magic = float_constant(2.0**23 if dtype == "f32" else 2.0**52, dtype, language)
+        size = line.let(_magnitude(line))
+        near = line.let(f"({size} + {magic}) - {magic}")
+        if direction != "even":
+            unit, zero = (float_constant(value, dtype, language) for value in (1.0, 0.0))
+            less, more = f"{near} > {size}", f"{near} < {size}"
+            negative = f"{line.x[0]} < {zero}"
+            cut = line.let(line.where(less, f"{near} - {unit}", near))
+            if direction == "zero":
+                near = cut
+            else:
+                raised = line.let(line.where(more, f"{near} + {unit}", near))
+                near = line.let(line.where(negative, *((raised, cut) if direction == "down" else (cut, raised))))
+        return line.where(f"{size} < {magic}", _with_sign(line, _bits(line, near), 0), line.x[0])
+
+    return write
 
 
 def _leading_zeros(line: _Line) -> str:
@@ -357,10 +372,10 @@ _TABLE: Mapping[str, Callable[[_Line], str]] = {
     "math.sqrt": _root,
     "math.absf": _magnitude,
     "math.absi": lambda line: line.where(f"{line.x[0]} < 0", f"0 - {line.x[0]}", line.x[0]),
-    "math.floor": _named("floor"),
-    "math.ceil": _named("ceil"),
-    "math.trunc": _towards_zero,
-    "math.roundeven": _whole,
+    "math.floor": _whole("down"),
+    "math.ceil": _whole("up"),
+    "math.trunc": _whole("zero"),
+    "math.roundeven": _whole("even"),
     "math.copysign": _signed_like,
     "math.ctlz": _leading_zeros,
     "llvm.intr.abs": lambda line: line.where(f"{line.x[0]} < 0", f"0 - {line.x[0]}", line.x[0]),

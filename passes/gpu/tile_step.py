@@ -18,8 +18,9 @@ from numc.passes.gpu.tile_instructions import TILES
 from numc.passes.gpu.tile_operations import UnknownError
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.datapaths.blocks.products import Products
-from numc.passes.kernels.datapaths.datapath import NOTHING, Datapath, Guard
+from numc.passes.kernels.datapaths.datapath import NOTHING, Datapath, Guard, Micro
 from numc.passes.kernels.datapaths.table import datapath_of
+from numc.passes.kernels.isa.instruction_set import Tile
 from numc.passes.kernels.setting import Parts, Setting
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.rounding import emit_parts, emit_round
@@ -58,10 +59,16 @@ def base_of(fma: Fma) -> Datapath:
 def guard_of(fma: Fma) -> Guard | None:
     """When the cheap step may run, or None if there is none: no step that wants the processor's flags or modes."""
     path = base_of(fma)
-    setting = Setting(fma=fma, tile=TILES.tile, isa=TILES)
-    if path.cheap is None or block_length(fma) > 1 or path.flushes or path.scale(setting) != 1:
+    setting = _setting(fma)
+    cheap = path.cheap if block_length(fma) == 1 else path.cheap_block
+    if cheap is None or path.flushes or path.scale(setting) != 1:
         return None
     return path.limits(setting)
+
+
+def _setting(fma: Fma) -> Setting:
+    """The setting of a step on scalars."""
+    return Setting(fma=fma, tile=Tile(width=0), isa=TILES)
 
 
 def step_text(name: str, fma: Fma, *, cheap: bool) -> str:
@@ -80,9 +87,14 @@ def step_text(name: str, fma: Fma, *, cheap: bool) -> str:
     f = Function("f", dict.fromkeys(names, "f32"), "f32", attributes="")
     of_a, of_b = ([[f[p] for p in parts] for parts in each] for each in (a, b))
     single: tuple[Parts, Parts] = of_a[0], of_b[0]
-    if length > 1:
+    products = Listed(length, pairs=tuple(zip(of_a, of_b, strict=True)))
+    if length > 1 and cheap:
+        assert path.cheap_block is not None
+        micro = Micro(name=name, f=f, setting=_setting(fma), datapath=path, rows=1, vectors=1, fast=True)
+        (result,) = path.cheap_block(micro, products, [f["c"]])
+    elif length > 1:
         assert path.block is not None
-        (result,) = path.block(f, fma, Listed(length, pairs=tuple(zip(of_a, of_b, strict=True))), [f["c"]], [NOTHING])
+        (result,) = path.block(f, fma, products, [f["c"]], [NOTHING])
     elif cheap:
         assert path.cheap is not None
         result = path.cheap(f, fma, TILES, *single, f["c"], NOTHING, None)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from numc.runtime.abi import Input, TensorSpec
+from numc.runtime.abi import Input, TensorSpec, WidthRange
 from numc.runtime.container import Contents, write_program
 from numc.runtime.gpu.archive_names import CONSTANTS, TEXT
 from numc.runtime.signature import signer
@@ -54,6 +54,11 @@ class GpuProgram:
     def outputs(self) -> tuple[TensorSpec, ...]:
         """The outputs, in order."""
         return self._contents.abi.results
+
+    @property
+    def widths(self) -> tuple[WidthRange, ...]:
+        """The widths that every run chooses, for each operand whose format leaves them open."""
+        return self._contents.abi.widths
 
     @property
     def manifest(self) -> dict[str, Any]:
@@ -118,14 +123,24 @@ class GpuProgram:
             launches=launches,
         )
         assert self._held is not None
-        results = module.main(run, *tensors, *self._held)
+        results = list(module.main(run, *tensors, *self._held))
         run.finish()
-        return list(results)
+        for number, place in self._contents.abi.updates.items():  # an input that is updated is the result
+            if is_tensor(values[place]):
+                results[number] = _updated(values[place], results[number])
+        return results
+
+    def run_where(self, values: Sequence[Any], *, seed: int | None, widths: Any) -> list[Any]:
+        """Run on the device where the first tensor with dimensions is; numbers, in tensors without, are moved there."""
+        if self._device is None:
+            self._device = str(next((v.device for v in values if v.dim()), values[0].device if values else "cpu"))
+        moved = [value if value.dim() else value.to(self._device) for value in values]
+        return self.run(moved, seed=seed, widths=widths)
 
     def _chosen(self, widths: Any) -> list[tuple[int, int]]:
         """The open widths of a run. Raises NumcError for those that a run finds out."""
         seen = []
-        for each, range_ in zip(choose(self._contents.abi.widths, widths), self._contents.abi.widths, strict=True):
+        for each, range_ in zip(choose(self.widths, widths), self.widths, strict=True):
             if isinstance(each, WidthByRatio):
                 raise NumcError(
                     f"widths: layer {quoted(range_.layer)}: target 'cuda' finds no widths itself: give numbers"
@@ -239,6 +254,13 @@ def load_text(text: str, *, emulated: bool) -> ModuleType:
         triton.knobs.runtime.interpret = before
     sys.modules[name] = module
     return module
+
+
+def _updated(tensor: Any, result: Any) -> Any:
+    """A tensor that holds a result; it is often the memory of the result already."""
+    if tensor.data_ptr() != result.data_ptr():
+        tensor.detach().copy_(result)
+    return tensor
 
 
 @functools.cache

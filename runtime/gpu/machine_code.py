@@ -46,6 +46,9 @@ _POINTERS = {
 }
 
 
+_ONE = "1"  # which Triton makes a constant of
+
+
 @dataclass(frozen=True)
 class Launch:
     """A call of a kernel: its name, the types of its arguments, those that are multiples of 16, and its constants."""
@@ -70,6 +73,8 @@ def _type_of(argument: Any) -> str:
         return _POINTERS[argument.dtype]
     if isinstance(argument, bool):
         return "i1"
+    if argument == 1 and isinstance(argument, int):
+        return _ONE
     if isinstance(argument, int):
         return "i32" if -(2**31) <= argument < 2**31 else "i64"
     return "fp32"
@@ -101,7 +106,9 @@ def compile_launch(module: ModuleType, launch: Launch, architecture: str) -> Com
     constants = dict(launch.constants)
     if "WARP" in constants:
         constants["WARP"] = target.warp_size
-    signature = dict(zip(names, launch.types, strict=False)) | dict.fromkeys(constants, "constexpr")
+    types = dict(zip(names, launch.types, strict=False))
+    constants |= {name: 1 for name, type_ in types.items() if type_ == _ONE}
+    signature = types | dict.fromkeys(constants, "constexpr")
     places = {(names.index(name),): value for name, value in constants.items()}
     attributes = {(n,): [["tt.divisibility", 16]] for n in launch.aligned}
     source_type = GluonASTSource if hasattr(function, "is_gluon") and function.is_gluon() else ASTSource

@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
+import triton.language as tl
+
+from numc.support.errors import NumcError
 
 DEEP = 16
 """How many steps of k are in shared memory at a time, of operators that take one product after the other."""
 _MOST_ROWS, _LANES = 128, 64
 _MOST_ROWS_OF_BLOCKS, _LANES_OF_BLOCKS = 64, 32
 _LARGEST = 0x7FFFFFFF
+_MOST_BATCHES = 65535  # of the second dimension of a grid
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +63,8 @@ def contract(c: Contraction, run: Launches, places: Any) -> None:
     batches, rows, lanes, depth = c.sizes
     if 0 in (batches, rows, lanes):
         return
+    if batches > _MOST_BATCHES:
+        raise NumcError(f"a contraction has {batches} batches: a GPU takes up to {_MOST_BATCHES} at once")
     warp = _warp_size(run.device)
     # Of a block, the operands of all its products are in registers.
     most, width = (_MOST_ROWS, _LANES) if c.block == 1 else (_MOST_ROWS_OF_BLOCKS, _LANES_OF_BLOCKS)
@@ -72,9 +78,12 @@ def contract(c: Contraction, run: Launches, places: Any) -> None:
         )
     )  # fmt: skip
     kernel, arguments = c.product
-    grid = (-(-rows // height), -(-lanes // width), batches)
+    tiles = -(-rows // height)
+    grid = (tiles * -(-lanes // width), batches)
     growth = max(depth - 1, 0).bit_length() + 2
-    told = (rows, lanes, padded, c.run, growth, a.pitch, b.pitch, a.batch, b.batch, a.range_batch, b.range_batch)
+    if max(a.memory.numel(), b.memory.numel()) >= 2**31:
+        places = tl.int64
+    told = (rows, lanes, tiles, padded, c.run, growth, a.pitch, b.pitch, a.batch, b.batch, a.range_batch, b.range_batch)
     constants = {"I": places, "ROWS": height, "LANES": width, "DEEP": DEEP if c.block == 1 else c.block, "WARP": warp}
     run.call(kernel, grid, (a.memory, b.memory, a.ranges, b.ranges, *arguments, *told), constants)
 
@@ -94,10 +103,12 @@ def _pack(
     panels = -(-size // side)
     pitch = panels * side
     memory = torch.empty((batches, parts, padded, pitch), dtype=torch.float32, device=device)
+    if memory.numel() >= 2**31:
+        places = tl.int64
     ranges = torch.tensor([_LARGEST, 0], dtype=torch.int32, device=device).repeat(batches * panels)
     if padded:
         deep = 32 if device.type == "cuda" else 1 << max(padded - 1, 1).bit_length()
-        grid = (panels, -(-padded // deep), batches)
+        grid = (panels * -(-padded // deep), batches)
         told = (size, panels, depth, padded, pitch)
         constants = {"I": places, "SIDE": side, "DEEP": deep, "WARP": _warp_size(device)}
         run.call(kernel, grid, (memory, ranges, *arguments, *told), constants)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import sys
 import zipfile
 from dataclasses import replace
@@ -97,3 +98,16 @@ def test_damaged_code(program: GpuProgram) -> None:
     with pytest.raises(NumcError, match="program: its code is damaged"):
         broken(torch.ones(1, 64))
     assert issubclass(zipfile.BadZipFile, Exception)
+
+
+@pytest.mark.all
+def test_the_check_of_a_gpu_runs_in_emulation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from tools import gpu_check
+
+    assert gpu_check.main(["--emulate", "-o", str(tmp_path / "found.json")]) == 0
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert {row["wrong"] for row in found["conformance"].values()} == {0}
+    assert "numc on emulated" in capsys.readouterr().out
+    if not torch.cuda.is_available():
+        assert gpu_check.main([]) == 2
+        assert capsys.readouterr().err == "gpu_check: torch finds no GPU: use --emulate\n"

@@ -6,7 +6,7 @@ load.py uses it for torch.export, compiler/torch_compile for torch.compile. Impo
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -201,7 +201,7 @@ def _reason(node: fx.Node, known: Set[sympy.Symbol]) -> tuple[str, str] | None:
     if target in (aten.index.Tensor, aten.index_put.default) and _has_uint8(node.args[1]):
         return "takes a mask of uint8", "use .bool()"
     for value in [v for n in (node, *node.all_input_nodes) for v in values_of(n)]:
-        if isinstance(value, torch.Tensor) and (problem := tensor_problem(value)):
+        if isinstance(value, torch.Tensor) and (problem := tensor_problem(value, ("cpu", "cuda"))):
             return problem
     return None
 
@@ -210,9 +210,9 @@ def _has_uint8(indices: Any) -> bool:
     return any(v.dtype == torch.uint8 for n in indices if isinstance(n, fx.Node) for v in values_of(n))
 
 
-def tensor_problem(tensor: torch.Tensor) -> tuple[str, str] | None:
-    """Return why numc cannot take a tensor, and what to do; None if it can."""
-    if tensor.device.type != "cpu":
+def tensor_problem(tensor: torch.Tensor, devices: Collection[str] = ("cpu",)) -> tuple[str, str] | None:
+    """Return why numc cannot take a tensor, and what to do; None if it can. devices: the types that it may be on."""
+    if tensor.device.type not in devices:
         return f"is on device {tensor.device}", "numc computes on the CPU: use .to('cpu')"
     if tensor.layout != torch.strided:
         return f"is {str(tensor.layout).removeprefix('torch.')}", "only dense tensors are available: use .to_dense()"

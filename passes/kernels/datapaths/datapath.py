@@ -202,6 +202,7 @@ class Datapath:
     additions: how many additions of a multiply-add can be counted. addends: those of one step, as pairs of what is
     added, both in binary32; the last one adds the product to C. None: `leave` counts them.
     block: what a walk in blocks makes of the products of one (blocks/products.py), exact for every input; None: steps.
+    cheap_block: what takes its place under `limits` in a processor's ordinary mode, whatever `around` is.
     in_place: whether segments and walks are the default ones, so that steps can be taken elsewhere too: on operands
     that are converted as they are read (unpacked_row.py), and for the last lanes by a micro-kernel of their own.
     """
@@ -230,3 +231,4 @@ class Datapath:
     in_turn: Callable[[Setting], int] = _none
     dot: Callable[[Setting], int] = _none
     block: Callable[..., Accumulators] | None = None
+    cheap_block: Callable[..., Accumulators] | None = None

@@ -77,8 +77,13 @@ def least_product(fma: Fma) -> int:
     return fma.datapath["bits"] - 125
 
 
-def block(m: Micro, products: Products, sums: Accumulators, powers: Sequence[Value] | None = None) -> Accumulators:
-    """Append the sums of a block of products and of accumulators. powers: of two, which multiply the products."""
+def block(
+    m: Micro, products: Products, sums: Accumulators, powers: Sequence[Value] | None = None, *, in_mode: bool = True
+) -> Accumulators:
+    """Append the sums of a block of products and of accumulators. powers: of two, which multiply the products.
+
+    in_mode: whether the processor rounds towards zero where the accumulator does (`around`).
+    """
     code, fma = m.code, m.setting.fma
     bits, least, zero = fma.datapath["bits"], fma.datapath["least"], code.int(0)
     highest = highest_powers(m, products, len(sums))
@@ -99,7 +104,7 @@ def block(m: Micro, products: Products, sums: Accumulators, powers: Sequence[Val
         parts = [starts, *(cut_sums(m, run, scales, [zero] * len(sums)) for run in runs)]
     results = []
     for n, c in enumerate(sums):
-        total = _total(code, [part[n] for part in parts], fma.acc)
+        total = _total(code, [part[n] for part in parts], fma.acc, in_mode)
         quantum = code.binary("mulf", code.cast("bitcast", tops[n], "f32"), code.f32(2.0**-bits))
         result = code.binary("mulf", total, quantum)
         if fma.acc.rounding == "rne" and fma.acc != FP32:
@@ -151,10 +156,19 @@ def _bits(code: Code, x: Value) -> Value:
     return code.cast("bitcast", x, "i32")
 
 
-def _total(code: Code, parts: list[Value], acc: Conversion) -> Value:
+def _toward_zero(code: Code, total: Value, error: Value) -> Value:
+    """A sum rounded to nearest, and its error, as the sum rounded towards zero: one encoding less if it is beyond."""
+    bits, zero = _bits(code, total), code.int(0)
+    apart = code.compare("slt", code.binary("xori", bits, _bits(code, error)), zero)
+    beyond = code.binary("andi", apart, code.compare("une", error, code.f32(0.0)))
+    return code.cast("bitcast", code.select(beyond, code.binary("subi", bits, code.int(1)), bits), "f32")
+
+
+def _total(code: Code, parts: list[Value], acc: Conversion, in_mode: bool) -> Value:
     """The sum of integers in binary32, rounded as the accumulator is, or to odd before it is rounded to fewer bits."""
     odd = acc.rounding == "rne" and acc != FP32
-    if len(parts) == 1 and not odd:
+    cuts = acc.rounding == "rtz" and not in_mode
+    if len(parts) == 1 and not odd and not cuts:
         total = code.cast("sitofp", parts[0], "f32")
     else:
         highs = [code.binary("shrsi", part, code.int(_LOW)) for part in parts]
@@ -166,6 +180,8 @@ def _total(code: Code, parts: list[Value], acc: Conversion) -> Value:
         total = code.binary("addf", high, low)
         if odd:
             total = emit_to_odd(code, total, code.binary("subf", low, code.binary("subf", total, high)))
+        if cuts:
+            total = _toward_zero(code, total, code.binary("subf", low, code.binary("subf", total, high)))
     if acc.rounding == "rtz" and acc.format.precision <= F32.significand_bits:
         dropped = F32.significand_bits + 1 - acc.format.precision
         total = code.cast("bitcast", code.binary("andi", _bits(code, total), code.int(-(1 << dropped))), "f32")

@@ -78,4 +78,10 @@ def _rounded(code: Code, x: Value, to: Conversion, drawn: Drawn) -> Value:
     return code.binary("addf", code.cast("truncf", x, "f32"), code.f32(0.0))
 
 
-FUSED = replace(in_blocks(block, cut_integers.block), wide=True, limits=cut_integers.limits, around=cut_integers.around)
+FUSED = replace(
+    in_blocks(block, cut_integers.block),
+    wide=True,
+    limits=cut_integers.limits,
+    around=cut_integers.around,
+    cheap_block=partial(cut_integers.block, in_mode=False),
+)

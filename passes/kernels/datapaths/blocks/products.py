@@ -116,7 +116,7 @@ def in_blocks(block: Block, cheap: CheapBlock | None = None) -> Datapath:
                 loop.next = block(m.code, m.setting.fma, products, loop.values, drawn)
         return loop.results
 
-    return replace(PLAIN, step=step, walk=walk, block=block)
+    return replace(PLAIN, step=step, walk=walk, block=block, cheap_block=cheap)
 
 
 def _pairs(m: Micro, k: Value) -> list[tuple[Parts, Parts]]:

@@ -1,0 +1,66 @@
+"""Training through torch.compile on emulated GPUs: the same parameters, bit for bit, as on this processor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import numc
+from emulated_gpu import NEEDS
+from numc.support.errors import NumcError
+
+pytest.importorskip("triton", reason=NEEDS)
+pytestmark = pytest.mark.all
+
+
+def _network() -> torch.nn.Module:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(
+        torch.nn.Conv2d(1, 4, 3, padding=1),
+        torch.nn.BatchNorm2d(4),
+        torch.nn.ReLU(),
+        torch.nn.MaxPool2d(2),
+        torch.nn.Flatten(),
+        torch.nn.Linear(64, 5),
+    )
+
+
+def _trained(target: str, **arithmetic: str) -> tuple[list[float], list[torch.Tensor], Any]:
+    """Losses of four steps, parameters and statistics after them, and the backend."""
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(6, 1, 8, 8, generator=generator)
+    y = torch.randint(0, 5, (6,), generator=generator)
+    network = _network()
+    optimizer = torch.optim.AdamW(network.parameters(), lr=0.01)
+    backend = numc.backend("bf16_1_1", **arithmetic, target=target, strict=True)
+
+    @torch.compile(backend=backend)
+    def loss_of(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.cross_entropy(network(x), y)
+
+    step = torch.compile(optimizer.step, backend=backend)
+    losses = []
+    for _ in range(4):
+        loss = loss_of(x, y)
+        losses.append(float(loss.detach()))
+        loss.backward()
+        step()
+        optimizer.zero_grad()
+    torch._dynamo.reset()
+    return losses, [*(p.detach().clone() for p in network.parameters()), *network.buffers()], backend
+
+
+def test_steps_of_adamw() -> None:
+    (losses, emulated, gpu), (expected, here, _) = (_trained(t, update="fp32") for t in ("cuda", "host"))
+    assert losses == expected
+    assert len(set(losses)) == 4
+    assert all(torch.equal(a, b) for a, b in zip(emulated, here, strict=True))
+    assert {region.target for region in gpu.regions} == {"cuda"}
+    assert gpu.refused == []
+
+
+def test_an_unknown_target() -> None:
+    with pytest.raises(NumcError, match="target: got gpu, want 'host', 'cuda' or None"):
+        numc.backend("fp32", target="gpu")
