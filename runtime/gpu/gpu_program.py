@@ -125,9 +125,9 @@ class GpuProgram:
         assert self._held is not None
         results = list(module.main(run, *tensors, *self._held))
         run.finish()
-        for number, place in self._contents.abi.updates.items():  # an input that is updated is the result
-            if is_tensor(values[place]):
-                results[number] = _updated(values[place], results[number])
+        for number, source in self._contents.abi.updates.items():  # an input that is updated is the result
+            if is_tensor(values[source]):
+                results[number] = _updated(values[source], results[number])
         return results
 
     def run_where(self, values: Sequence[Any], *, seed: int | None, widths: Any) -> list[Any]:
