@@ -1,9 +1,9 @@
 """What a GPU does with numc's programs: ``python -m tools.gpu_check [-o FILE.json] [--emulate]``.
 
 Conformance comes first: products of every operator on normal, wide and special operands, about 10^8 multiply-adds each,
-against this processor's kernels, and a model. Then times: products of 4096 by 4096, beside the vendor's float32. It needs
-about ten minutes on a machine with a GPU; --emulate runs the same on small sizes without one, and measures nothing. The
-exit status is 1 if a bit is wrong.
+against this processor's kernels, and a model. Then times: products of 4096 by 4096, beside the vendor's float32.
+It needs about ten minutes on a machine with a GPU; --emulate runs the same on small sizes without one, and measures
+nothing. The exit status is 1 if a bit is wrong.
 """
 
 from __future__ import annotations
