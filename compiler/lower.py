@@ -20,6 +20,7 @@ from numc.numerics.dtypes import NARROW_ELEMENTS
 from numc.numerics.policy.policy import Policy
 from numc.passes import facts
 from numc.passes.explicit.stored_codes import INPUTS, RESULTS
+from numc.passes.gpu.gpu_backend import GPU
 from numc.passes.tensors.products.inserted_zeros import INSERTED, LARGEST
 from numc.runtime.abi import Input, TensorSpec
 from numc.support.arguments import checked
@@ -69,6 +70,18 @@ def lowered(imported: Imported, options: Options, to: str, dump: Dump | None = N
     module = module_of(imported, options)
     pipeline.run(module, state, to=to, dump=dump)
     return module
+
+
+def emitted(imported: Imported, options: Options, stage: str, dump: Dump | None = None) -> str:
+    """Return the text of a model after a stage: IR, but for target ``cuda`` after ``kernels`` the program in Python.
+
+    Raises NumcError for bad input.
+    """
+    if stage == "kernels" and pipeline.State.of(options).target.backend is GPU:
+        from numc.passes.gpu.program_text import program_text
+
+        return program_text(lowered(imported, options, "vector", dump))[0]
+    return pipeline.text(lowered(imported, options, stage, dump), stage)
 
 
 def module_of(imported: Imported, options: Options) -> ir.Module:

@@ -99,15 +99,12 @@ def compile_command(
     dump = _folder(showing.dump_dir) if showing.dump_dir is not None else None
     start = time.perf_counter()
     if emit is not None:
-        from numc.compiler import pipeline
         from numc.compiler.dump import Dump
-        from numc.compiler.lower import lowered
+        from numc.compiler.lower import emitted
         from numc.frontends.load import load_file
 
         with output.compiling(model), timed(wanted=time_passes) as times:
-            text = pipeline.text(
-                lowered(load_file(model, arithmetic.fixed), options, emit, Dump(dump) if dump else None), emit
-            )
+            text = emitted(load_file(model, arithmetic.fixed), options, emit, Dump(dump) if dump else None)
         output.write_text(out, text)
         if time_passes:
             print_times(times)

@@ -27,7 +27,10 @@ from numc.passes.gpu.tile_step import (
     rounding_text,
     step_text,
 )
-from numc.passes.plan.contraction import Found, Operand, find
+from numc.passes.plan import records
+from numc.passes.plan.contraction import Contraction, Found, Operand, find
+from numc.passes.plan.contraction_rows import CONTRACTIONS, ContractionRow
+from numc.passes.plan.plan import CONTRACTION as PLANNED
 
 CONTRACTION = "numc.tiles"
 """On the call of a contraction: its kernels, and what they are given."""
@@ -40,9 +43,11 @@ def contractions(module: ir.Operation) -> None:
     Raises NumcError, which names all layers whose operator has no kernel and is no sequence of single steps either.
     """
     unknown: dict[str, None] = {}
+    rows: list[ContractionRow] = []
     with module.context, ir.Location.unknown():
         products = [f for g in linalg.operations(module, "linalg.generic") if (f := find(g)) is not None]
         for number, each in enumerate(products):
+            rows += _rows(each)
             try:
                 record = _record(each)
             except UnknownError as reason:
@@ -52,6 +57,27 @@ def contractions(module: ir.Operation) -> None:
             _call(module, each, record, number)
     if unknown:
         raise no_kernel(unknown)
+    facts.put(module, CONTRACTIONS, records.data_of(tuple(sorted(rows, key=lambda row: row.id))))
+
+
+def _rows(product: Found) -> list[ContractionRow]:
+    """The row of a planned contraction, as the program's manifest has it."""
+    region = product.generic.parent
+    if region is None or PLANNED not in region.attributes:
+        return []
+    about = records.get(Contraction, region, PLANNED, "")
+    return [
+        ContractionRow(
+            id=about.id,
+            fma=about.operator,
+            passes=product.fma.passes,
+            name=about.layer,
+            swap=about.swap,
+            packed="",
+            layout=None,
+            plane=None,
+        )
+    ]
 
 
 def _call(module: ir.Operation, product: Found, record: dict[str, object], number: int) -> None:

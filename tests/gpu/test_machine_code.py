@@ -133,6 +133,18 @@ def test_an_unknown_architecture() -> None:
         compile_launch(ModuleType("empty"), launch, "sm_1")
 
 
+#: Instructions on float32 lanes that a GPU issues, in 10^12 a second, and whose counts stand for it.
+ISSUED = {"A100": ("sm_90", 9.75), "H100": ("sm_90", 33.5), "RTX 4090": ("sm_90", 41.0), "MI300X": ("gfx942", 81.7 / 2)}
+
+
+def test_the_page_has_what_follows_from_them() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "targets.md").read_text()
+    golden = json.loads(GOLDEN.read_text())
+    for fma in ("fp32", "bf16_1_1", "bf16_1_2", "bf16_2_2{3}", "fmac(e6m9)", "hopper_bf16"):
+        cells = [f"{rate / golden[fma][name]['instructions']:.1f}" for name, rate in ISSUED.values()]
+        assert f"| `{fma}` | {' | '.join(cells)} |" in page
+
+
 def test_the_page_has_these_counts() -> None:
     page = (Path(__file__).parents[2] / "docs" / "targets.md").read_text()
     for fma, counts in json.loads(GOLDEN.read_text()).items():

@@ -50,6 +50,9 @@ def test_files(program: GpuProgram, tmp_path: Path, capsys: pytest.CaptureFixtur
     other = tmp_path / "command.numc"
     assert main(["compile", str(MLP), "--fma", "bf16_1_1", "--target", "cuda", "-o", str(other)]) == 0
     assert numc.load(other).text == program.text
+    assert ", 3 contractions in bf16_1_1, " in capsys.readouterr().out
+    assert main(["compile", str(MLP), "--fma", "bf16_1_1", "--target", "cuda", "--emit", "kernels"]) == 0
+    assert capsys.readouterr().out == program.text
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is here")
