@@ -100,6 +100,11 @@ def is_tensor(value: object) -> bool:
     return torch is not None and isinstance(value, torch.Tensor)
 
 
+def is_on_gpu(value: object) -> bool:
+    """Whether `value` is a torch.Tensor on a GPU."""
+    return is_tensor(value) and value.is_cuda  # type: ignore[attr-defined]
+
+
 def is_in_memory(value: object) -> bool:
     """Whether `value` is a torch.Tensor whose elements lie in memory, at strides: no sparse one, none of a GPU."""
     torch = sys.modules.get("torch")

@@ -18,9 +18,11 @@ from numc.numerics.grammar import parse_any_conversion, parse_fma, remembered
 from numc.numerics.groups import GroupConversion
 from numc.numerics.numpy_groups import round_groups
 from numc.numerics.reference.random import draws, stream
+from numc.runtime.any_program import program_of
 from numc.runtime.container import Contents
+from numc.runtime.gpu.gpu_program import GpuProgram
 from numc.runtime.program import Program, seed_number
-from numc.runtime.tensors import as_array, dense, dtype_of, is_in_memory
+from numc.runtime.tensors import as_array, dense, dtype_of, is_in_memory, is_on_gpu, is_tensor
 from numc.support.arguments import checked
 from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError, shortened
@@ -100,15 +102,18 @@ def matmul(
     """Return ``a @ b + c`` under an FMA operator: a (m, k), b (k, n), c (m, n) or None for +0; float32.
 
     seed: what stochastic roundings draw from; None draws anew at every call. widths: of an operator with open ones, as
-    for a Program. Raises NumcError for unknown operators and shapes that do not fit.
+    for a Program. Tensors on a GPU give one there, and tensors of the CPU for target ``cuda`` one that is emulated.
+    Raises NumcError for unknown operators and shapes that do not fit.
     """
     checked(target, "target", str, "a text"), checked(fast, "fast", bool, "True or False")
-    x, y = _operand(a, "a"), _operand(b, "b")
+    target = "cuda" if target == "host" and is_on_gpu(a) else target
+    read = _gpu_operand if target == "cuda" else _operand
+    x, y = read(a, "a"), read(b, "b")
     of_x, of_y = x.shape, y.shape
     if len(of_x) != 2 or len(of_y) != 2 or of_x[1] != of_y[0]:
         raise NumcError(f"matmul: a has shape {tuple(of_x)}, b has shape {tuple(of_y)}: want (m, k) and (k, n)")
     shape = (of_x[0], of_y[1])
-    start = () if c is None else (_operand(c, "c"),)
+    start = () if c is None else (read(c, "c"),)
     if start and start[0].shape != shape:
         raise NumcError(f"matmul: c has shape {tuple(start[0].shape)}: want {shape}")
     # Few rows have a micro-kernel of their own.
@@ -118,6 +123,8 @@ def matmul(
         program = _sized_matmul(operator, (*of_x, of_y[1]), c is not None, target=target, fast=fast)
     else:
         program = _matmul(operator, rows, c is not None, target, fast, counting())
+    if isinstance(program, GpuProgram):
+        return program.run_where((x, y, *start), seed=seed, widths=widths)[0]
     result = program.run((x, y, *start), threads=threads, seed=seed, widths=widths)[0]
     return result if type(result) is np.ndarray else np.asarray(result)
 
@@ -127,6 +134,13 @@ def _operand(value: Any, name: str) -> Any:
     if type(value) is np.ndarray and value.dtype is _F32:
         return value  # every check more takes a hundredth of the time of a small product
     return value if is_in_memory(value) and dtype_of(value) == "float32" else f32_array(value, name)
+
+
+def _gpu_operand(value: Any, name: str) -> Any:
+    """Return a float32 tensor as it is. Raises NumcError for anything else."""
+    if not is_tensor(value) or dtype_of(value) != "float32":
+        raise NumcError(f"{name}: target 'cuda' takes tensors of torch in float32: use torch.as_tensor(...).float()")
+    return value
 
 
 @remembered
@@ -164,7 +178,7 @@ def compiled_text(text: str, **options: Any) -> Program:
 
         return assemble(source, chosen)
 
-    return Program(cached.through(cached.entry(source, chosen, None), made)[0])
+    return program_of(cached.through(cached.entry(source, chosen, None), made)[0])  # type: ignore[no-any-return]
 
 
 @cache

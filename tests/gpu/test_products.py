@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from emulated_gpu import NEEDS, both, operands
+import numc
+from emulated_gpu import NEEDS, both, difference, operands
 from numc.numerics.grammar import parse_fma
 from numc.numerics.units import UNITS
 from numc.support.errors import NumcError
@@ -58,6 +59,17 @@ def test_windows() -> None:
     for how in ({}, {"stride": 2, "padding": 1}, {"dilation": 2, "groups": 2}, {"groups": 4, "bias": False}):
         layer = torch.nn.Conv2d(4, 8, 3, **how)  # type: ignore[arg-type]
         assert both(layer.eval(), (torch.randn(2, 4, 9, 8),), fma="bf16_1_2") == []
+
+
+def test_products_of_tensors() -> None:
+    """numc.matmul on tensors, where they are: here on emulated GPUs."""
+    a, b, c = torch.randn(5, 7), torch.randn(7, 3), torch.randn(5, 3)
+    for start in (None, c):
+        emulated = numc.matmul(a, b, start, fma="bf16_1_2", target="cuda")
+        assert isinstance(emulated, torch.Tensor)
+        assert difference(emulated.numpy(), numc.matmul(a, b, start, fma="bf16_1_2")) == ""
+    with pytest.raises(NumcError, match=r"a: target 'cuda' takes tensors of torch in float32: use torch.as_tensor"):
+        numc.matmul(a.numpy(), b, target="cuda")
 
 
 @pytest.mark.parametrize("fma", ["mxfp8", "int8", "amx_bf16", "fma(a=mxfp4,acc=fp32)"])
