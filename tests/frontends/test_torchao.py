@@ -229,3 +229,30 @@ def test_float8_training(recipe: str) -> None:
         assert torch.equal(one, other)
     assert not torch.equal(want[0], converted(x).detach())
     assert torch.equal(numc.compile(converted, (x,), fma=fma)(x), want[0])
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("is_dynamic", [False, True])
+def test_what_the_quantiser_of_exported_programs_makes(is_dynamic: bool) -> None:
+    """Scales and zero points that are known, or chosen by the range of a tensor in a run."""
+    pytest.importorskip("torchao")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+        from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86
+
+        torch.manual_seed(0)
+        plain = torch.nn.Sequential(torch.nn.Linear(24, 40), torch.nn.ReLU(), torch.nn.Linear(40, 8)).eval()
+        x = torch.randn(6, 24)
+        quantizer = x86.X86InductorQuantizer()
+        quantizer.set_global(x86.get_default_x86_inductor_quantization_config(is_dynamic=is_dynamic))
+        prepared = prepare_pt2e(torch.export.export(plain, (x,), strict=True).module(), quantizer)
+        prepared(x)
+        converted = convert_pt2e(prepared)
+    targets = {str(each.target) for each in converted.graph.nodes}
+    assert any("choose_qparams" in target for target in targets) == is_dynamic
+    assert any("dequantize_per_channel" in target for target in targets)
+    for rows in (x, x * 3, torch.zeros(6, 24)):
+        with torch.no_grad(), InOperator("mp"):
+            want = converted(rows)
+        assert torch.equal(numc.compile(converted, (rows,), fma="mp")(rows), want)

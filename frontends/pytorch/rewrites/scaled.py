@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from numc.frontends.pytorch.operators import grouped_mm
@@ -153,7 +154,18 @@ def quantize(
     value: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor, quant_min: int, quant_max: int, dtype: Any
 ) -> torch.Tensor:
     """quantized_decomposed.quantize_per_tensor.tensor."""
-    return ((value * (1.0 / scale)).round() + zero_point).clamp(quant_min, quant_max).to(dtype)
+    inverse = (1.0 / scale).to(value.dtype).reshape(())  # a number in torch, which may be float64
+    return ((value * inverse).round() + zero_point).clamp(quant_min, quant_max).to(dtype)
+
+
+def choose_scale(
+    value: torch.Tensor, quant_min: int, quant_max: int, eps: float, dtype: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """quantized_decomposed.choose_qparams.tensor: the scale of the range of all elements, and its zero point."""
+    low, high = value.amin().clamp(max=0), value.amax().clamp(min=0)
+    scale = ((high - low) / float(quant_max - quant_min)).float().clamp(min=float(np.float32(eps)))
+    zero = (quant_min - (low / scale).round().to(torch.int32)).clamp(quant_min, quant_max)
+    return scale.to(torch.float64).reshape(1), zero.to(torch.int64).reshape(1)
 
 
 def dequantize(
@@ -167,7 +179,8 @@ def dequantize(
     out_dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
     """quantized_decomposed.dequantize_per_tensor.tensor."""
-    return (value.to(out_dtype or torch.float32) - zero_point) * scale
+    real = value.to(out_dtype or torch.float32)
+    return (real - zero_point) * scale.to(real.dtype).reshape(())
 
 
 def decompositions() -> dict[Any, Any]:
@@ -181,7 +194,8 @@ def decompositions() -> dict[Any, Any]:
         aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default: fake_quantize,
     }
     others = torch.ops.quantized_decomposed
-    for name, function in (("quantize_per_tensor", quantize), ("dequantize_per_tensor", dequantize)):
+    named = {"quantize_per_tensor": quantize, "dequantize_per_tensor": dequantize, "choose_qparams": choose_scale}
+    for name, function in named.items():
         if hasattr(others, name):
             table[getattr(others, name).tensor] = function
     return table
