@@ -106,7 +106,7 @@ def _loaded(module: torch.nn.Module | ExportedProgram, example_inputs: Any, dyna
             program = _exported(module, args, kwargs, dynamic_shapes)
     except Exception as error:
         raise NumcError(f"{name}: cannot be exported: {_explained(error)}") from None
-    return _imported(program, name, _dim_names(args, kwargs, dynamic_shapes), module)
+    return _imported(program, name, _dim_names(args, kwargs, dynamic_shapes), module, least=_least(dynamic_shapes))
 
 
 def _dense_and_apart(example_inputs: Any) -> Any:
@@ -266,7 +266,12 @@ def _dim_names(args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: An
 
 
 def _imported(
-    program: ExportedProgram, name: str, dims: Mapping[tuple[int, int], str], module: torch.nn.Module | None = None
+    program: ExportedProgram,
+    name: str,
+    dims: Mapping[tuple[int, int], str],
+    module: torch.nn.Module | None = None,
+    *,
+    least: int = 0,
 ) -> Imported:
     try:
         with _quiet(), torch.no_grad():
@@ -308,7 +313,7 @@ def _imported(
         weights=weights,
         sources=(name,),
         nodes={names[node]: str(node.target) for node in graph.nodes if node in names},
-        ranges=_ranges(program, symbols),
+        ranges=_ranges(program, symbols, least),
         updates=updates,
     )
 
@@ -368,14 +373,25 @@ def _inputs_of(program: ExportedProgram) -> list[InputSpec]:
     return [spec for spec in program.graph_signature.input_specs if spec.kind == InputKind.USER_INPUT]
 
 
-def _ranges(program: ExportedProgram, symbols: Mapping[str, str]) -> dict[str, tuple[int, int]]:
-    """Return the limits of the free sizes, as given by the user or derived by torch from the module's code."""
-    limits = {
-        symbols.get(str(symbol), str(symbol)): (int(max(0, r.lower)), int(min(MAX_SIZE, r.upper)))
-        for symbol, r in program.range_constraints.items()
-    }
-    # From 2 without an end: torch has taken a size for neither 0 nor 1 while it traced, and takes both when it runs.
-    return {name: found for name, found in limits.items() if found not in ((0, MAX_SIZE), (2, MAX_SIZE))}
+def _ranges(program: ExportedProgram, symbols: Mapping[str, str], least: int) -> dict[str, tuple[int, int]]:
+    """Return the limits of the free sizes, as given by the user or derived by torch from the module's code.
+
+    least: the smallest size that the user asks for, or 0. torch takes a size for neither 0 nor 1 while it traces, and
+    takes both when it runs: 2 is a limit only if the user has said so, with an end.
+    """
+    found = {}
+    for symbol, limits in program.range_constraints.items():
+        low, high = int(max(0, limits.lower)), int(min(MAX_SIZE, limits.upper))
+        if low == 2 and (least != 2 or high == MAX_SIZE):
+            low = 0
+        if (low, high) != (0, MAX_SIZE):
+            found[symbols.get(str(symbol), str(symbol))] = (low, high)
+    return found
+
+
+def _least(dynamic_shapes: Any) -> int:
+    """Return 2 if a size is given as one from 2 on, else 0."""
+    return 2 if any(getattr(size, "min", None) == 2 for size in pytree.tree_leaves(dynamic_shapes)) else 0
 
 
 def _check_weights(program: ExportedProgram, name: str) -> None:

@@ -172,6 +172,19 @@ def test_norms_of_groups() -> None:
         torch.testing.assert_close(program(value, given[1]), module(value, given[1])[0])
 
 
+def test_a_size_up_to_a_limit_may_be_1_and_0() -> None:
+    """torch traces it as 2 at least, whatever the model does, and runs what it has traced for less."""
+    table = torch.randn(20)
+    program = numc.compile(
+        Calls(lambda x: x + table[: x.shape[0]]), (torch.randn(8),), dynamic_shapes=(({0: Dim.AUTO},),)
+    )
+    for size in (8, 1, 0, 20):
+        value = torch.randn(size)
+        assert torch.equal(program(value), value + table[:size])
+    with pytest.raises(numc.NumcError, match="is 21, want 0 to 20"):
+        program(torch.randn(21))
+
+
 def test_slices_from_what_a_free_size_leaves_of_a_fixed_one() -> None:
     """Of a row for all, such as positions of alibi, everything is taken, however long the sequence is."""
     row, table = torch.randn(1, 1, 20), torch.randn(1, 20)

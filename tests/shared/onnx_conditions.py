@@ -301,6 +301,15 @@ CASES: dict[str, Case] = {
         )
         for how in ("none", "max")
     },
+    **{
+        f"{operator} of nothing": Case(
+            f"{operator} x -> y",
+            {"x": "f n 1 h w"},
+            [(shape,) for shape in ((1, 1, 1, 1), (1, 1, 0, 1), (1, 1, 1, 0), (0, 1, 1, 1))],
+            {"kernel_shape": [3, 3], "strides": [3, 3], "pads": [2, 2, 2, 2]},
+        )
+        for operator in ("MaxPool", "AveragePool")
+    },
     "ScatterND of nothing": Case(
         "ScatterND x,i,u -> y",
         {"x": "f a b", "i": "i n 1", "u": "f p q"},

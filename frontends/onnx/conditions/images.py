@@ -27,6 +27,8 @@ def _pool(node: Node) -> Conditions:
         # The last window may reach beyond the image, and it may be the only one.
         more = windows.before[n] + windows.after[n] + (windows.strides[n] - 1 if windows.is_ceil else 0)
         yield f"size(0, {n + 2}) + {more} >= {extent}", WINDOW
+        if more >= extent:
+            yield f"size(0, {n + 2}) >= 1", "an image has no elements"
 
 
 def _max_unpool(node: Node) -> Conditions:
@@ -92,7 +94,7 @@ IMAGES: Table = {
     "DeformConv": _deformed,
     **dict.fromkeys(("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool"), _image),
     "GridSample": _grid_sample,
-    **dict.fromkeys(("AveragePool", "LpPool"), _pool),
+    **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), _pool),
     "MaxUnpool": _max_unpool,
     "QLinearConv": _quantised_convolution,
     "Resize": _resize,
