@@ -89,9 +89,10 @@ def _alone(case: Case, opset: int) -> Alone:
     zeros = _numbers(random, number, sizes) if number in RANGES else np.zeros(sizes, dtype)
     if operator == "QuantizeLinear":
         span = np.ptp(RANGES[number]) if number in RANGES else 40
-        wide = random.standard_normal(shape) * span * float(np.mean(scale.astype(float))) * 0.2
         least, most = float(np.min(scale.astype(float))), float(np.max(scale.astype(float)))
         # The evaluator makes any integer of infinities, and so of what float16 does not hold.
+        usual = 0.05 * least if more == "in" else 0.2 * float(np.mean(scale.astype(float)))
+        wide = random.standard_normal(shape) * span * usual
         edge = min(0.9 * span * least, 60000) if number in RANGES else 2000 * most
         wide.reshape(-1)[:3] = 0.0, -0.0, edge
         if scheme == "tensor":  # ties
