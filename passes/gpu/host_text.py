@@ -57,6 +57,7 @@ _CALLS = {
     "arith.minui": "min",
 }
 _COMPARED = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")
+_LONG = 48
 _SAME = ("arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui", "arith.sitofp", "memref.cast")
 
 
@@ -115,7 +116,9 @@ class Host:
         if kernel.checks:
             told.insert(0, "run.failed")
         total = " * ".join(str(self.size(s)) for s in kernel.total if s != 1) or "1"
-        self.line(f"run.launch({name}, ({', '.join(told)},), {total})  # {where}")
+        # Of long sequences, as of elementary functions, registers hold one element of a thread.
+        block = ", block=128" if kernel.text.count("\n") > _LONG else ""
+        self.line(f"run.launch({name}, ({', '.join(told)},), {total}{block})  # {where}")
 
     def _kernel(self, text: str) -> str:
         """The name of a kernel, which is written once."""

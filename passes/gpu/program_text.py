@@ -24,7 +24,7 @@ import torch
 import triton
 import triton.language as tl
 
-from numc.runtime.gpu.languages import gl, gluon
+from numc.runtime.gpu.languages import barrier, gl, gluon
 from numc.runtime.gpu.launching import ceiling, check, quotient, remainder, run_length, subview, wrapped
 '''
 _EPOCH = (1980, 1, 1, 0, 0, 0)

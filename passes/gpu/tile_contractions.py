@@ -346,10 +346,10 @@ class _Steps:
             tiles = [w.let(f"gl.load(from_{side}{f' + {n} * part_{side}' if n else ''})", "g") for side, n in names]
             for side in parts:
                 w.line(f"from_{side} += DEEP * pitch_{side}")
-            w.line("gl.barrier()")
+            w.line("barrier()")
             for (side, n), tile in zip(names, tiles, strict=True):
                 w.line(f"shared_{side}{n}.store({tile})")
-            w.line("gl.barrier()")
+            w.line("barrier()")
             with w.inside(f"for k in gl.static_range(0, DEEP, {self.length}):"):
                 turned = {"a": ".permute([1, 0])", "b": ""}
                 self._append({

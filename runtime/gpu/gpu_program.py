@@ -167,6 +167,8 @@ class GpuProgram:
             return self._module
         torch = needed_torch()
         device = self._place()
+        if device == "cpu":
+            check_emulator()
         files = _files(self._contents.code)
         module = load_text(files[TEXT].decode(), emulated=device == "cpu")
         arrays = [np.load(io.BytesIO(files[name])) for name in _numbered(files)]
@@ -227,6 +229,18 @@ def needed_torch() -> Any:
 
 LEAST_TRITON = (3, 6)
 """The first version with all that kernels are written with."""
+
+
+def check_emulator() -> None:
+    """Raise NumcError if Triton's interpreter rounds an FMA twice, as earlier ones do."""
+    import triton
+    from triton._C.libtriton import interpreter
+
+    if not hasattr(interpreter, "fma_fp32"):
+        raise NumcError(
+            f"target 'cuda': Triton {triton.__version__} has no fused multiply-add in its interpreter, which emulates "
+            "GPUs on the CPU: want 3.9 or later"
+        )
 
 
 def load_text(text: str, *, emulated: bool) -> ModuleType:

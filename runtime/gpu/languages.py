@@ -1,4 +1,7 @@
-"""Gluon for the text of a program: the package ``gluon`` and its language ``gl``, or stand-ins where it is emulated."""
+"""Gluon for the text of a program: the package ``gluon``, its language ``gl``, and the ``barrier`` of all its threads.
+
+They are stand-ins where kernels are emulated.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,22 @@ import triton
 
 
 def __getattr__(name: str) -> Any:
-    if name not in ("gl", "gluon"):
+    if name not in ("barrier", "gl", "gluon"):
         raise AttributeError(name)
-    if triton.knobs.runtime.interpret:
-        from numc.runtime.gpu import emulated_gluon
+    language, package = _emulated() if triton.knobs.runtime.interpret else _compiled()
+    if name == "barrier":  # Triton 3.6 calls it thread_barrier
+        return getattr(language, "barrier", None) or language.thread_barrier
+    return language if name == "gl" else package
 
-        return emulated_gluon if name == "gl" else emulated_gluon.Decorators
+
+def _emulated() -> tuple[Any, Any]:
+    from numc.runtime.gpu import emulated_gluon
+
+    return emulated_gluon, emulated_gluon.Decorators
+
+
+def _compiled() -> tuple[Any, Any]:
     from triton.experimental import gluon
     from triton.experimental.gluon import language
 
-    return language if name == "gl" else gluon
+    return language, gluon

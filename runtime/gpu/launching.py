@@ -14,8 +14,8 @@ from numc.numerics.reference.random import stream as stream_of
 from numc.runtime.gpu.tiled_product import Contraction, contract
 from numc.support.errors import NumcError
 
-_BLOCK = {"cuda": 1024, "cpu": 1 << 16}
-"""Elements of a program instance: of the emulator so many that numpy works on long arrays."""
+_EMULATED_BLOCK = 1 << 16
+"""Elements of a program instance of the emulator: so many that numpy works on long arrays."""
 
 
 @dataclass
@@ -23,7 +23,7 @@ class Run:
     """One execution of a program on a device.
 
     constants, messages: those of the program, the messages by their numbers. seed, step: of random numbers. widths: the
-    words of open widths, by slot. launches: receives every kernel with its arguments and constants, if it is a list.
+    words of open widths, by slot. launches: a list that receives every kernel with its arguments and a GPU's constants.
     """
 
     device: torch.device
@@ -43,19 +43,29 @@ class Run:
         """Memory of a shape, from torch's allocator."""
         return torch.empty(shape, dtype=dtype, device=self.device)
 
-    def launch(self, kernel: Any, arguments: tuple[Any, ...], total: int) -> None:
-        """Compute `total` elements by a kernel, on torch's current stream."""
+    def launch(self, kernel: Any, arguments: tuple[Any, ...], total: int, block: int = 1024) -> None:
+        """Compute `total` elements by a kernel, `block` of them by a program instance, on torch's current stream."""
         if total == 0:
             return
-        block = min(_BLOCK[self.device.type], max(16, 1 << (total - 1).bit_length()))
         constants = {"I": index_type(arguments), "BLOCK": block}
-        self.call(kernel, (-(-total // block),), (*arguments, total), constants)
+        told = (*arguments, total)
+        self._note(kernel, told, constants)
+        if self.device.type == "cpu":
+            block = constants["BLOCK"] = min(_EMULATED_BLOCK, max(16, 1 << (total - 1).bit_length()))
+        self._call(kernel, (-(-total // block),), told, constants)
 
     def call(self, kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: dict[str, Any]) -> None:
-        """Launch a kernel of four warps, without contraction of products and sums."""
-        if self.launches is not None:
-            self.launches.append((kernel, arguments, constants))
+        """Launch a kernel."""
+        self._note(kernel, arguments, constants)
+        self._call(kernel, grid, arguments, constants)
+
+    def _call(self, kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], constants: dict[str, Any]) -> None:
+        # Four warps, and no contraction of products and sums.
         kernel[grid](*arguments, **constants, num_warps=4, enable_fp_fusion=False)
+
+    def _note(self, kernel: Any, arguments: tuple[Any, ...], constants: dict[str, Any]) -> None:
+        if self.launches is not None:
+            self.launches.append((kernel, arguments, dict(constants)))
 
     def contract(self, **known: Any) -> None:
         """Compute a contraction (contract.py), on torch's current stream."""

@@ -15,6 +15,7 @@ DEEP = 16
 """How many steps of k are in shared memory at a time, of operators that take one product after the other."""
 _MOST_ROWS, _LANES = 128, 64
 _MOST_ROWS_OF_BLOCKS, _LANES_OF_BLOCKS = 64, 32
+_PACKED_DEEP = 32  # steps of k that a program instance packs
 _LARGEST = 0x7FFFFFFF
 _MOST_BATCHES = 65535  # of the second dimension of a grid
 
@@ -107,7 +108,7 @@ def _pack(
         places = tl.int64
     ranges = torch.tensor([_LARGEST, 0], dtype=torch.int32, device=device).repeat(batches * panels)
     if padded:
-        deep = 32 if device.type == "cuda" else 1 << max(padded - 1, 1).bit_length()
+        deep = _PACKED_DEEP
         grid = (panels * -(-padded // deep), batches)
         told = (size, panels, depth, padded, pitch)
         constants = {"I": places, "SIDE": side, "DEEP": deep, "WARP": _warp_size(device)}

@@ -103,7 +103,9 @@ def test_every_kernel_of_a_model_compiles(architecture: str) -> None:
     module, launches = _launches(program, np.ones((130, 64), np.float32))
     assert len(launches) > 20
     for launch in launches:
-        _check(compile_launch(module, launch, architecture))
+        compiled = compile_launch(module, launch, architecture)
+        _check(compiled)
+        assert (launch.kernel, compiled.spills) == (launch.kernel, 0)
 
 
 class Functions(torch.nn.Module):
@@ -124,7 +126,9 @@ def test_no_instruction_is_approximate(fma: str) -> None:
     more, products = _launches(numc.compile(Product(), inputs, fma=fma, target="cuda"), *inputs)
     for where, each in ((module, launches), (more, products)):
         for launch in each:
-            _check(compile_launch(where, launch, "sm_90"))
+            compiled = compile_launch(where, launch, "sm_90")
+            _check(compiled)
+            assert compiled.spills == 0 or "ROWS" in dict(launch.constants)
 
 
 def test_an_unknown_architecture() -> None:

@@ -91,6 +91,12 @@ def test_without_triton(program: GpuProgram, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(triton, "__version__", "3.2.1")
     with pytest.raises(NumcError, match=r"target 'cuda' needs Triton 3.6 or later, this is 3.2.1: pip install"):
         program.to("cpu")(torch.ones(1, 64))
+    monkeypatch.setattr(triton, "__version__", "3.6.0")
+    monkeypatch.delattr(triton._C.libtriton.interpreter, "fma_fp32")
+    with pytest.raises(
+        NumcError, match=r"Triton 3.6.0 has no fused multiply-add in its interpreter, .*: want 3.9 or l"
+    ):
+        program.to("cpu")(torch.ones(1, 64))
     monkeypatch.setitem(sys.modules, "triton", None)
     with pytest.raises(NumcError, match=r"target 'cuda' needs PyTorch and Triton, and there is no triton: pip inst"):
         program.to("cpu")(torch.ones(1, 64))
