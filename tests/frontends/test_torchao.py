@@ -200,6 +200,20 @@ def test_quantised_modules(name: str) -> None:
         assert torch.equal(got, want)
 
 
+def test_products_of_bytes() -> None:
+    """torch._int_mm of bytes with and without a sign: torchao chooses by the instructions of the processor."""
+
+    class Bytes(torch.nn.Module):
+        def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+            return torch._int_mm(a, b)
+
+    generator = torch.Generator().manual_seed(0)
+    b = torch.randint(-128, 128, (40, 16), dtype=torch.int8, generator=generator)
+    for dtype, low, high in ((torch.uint8, 0, 256), (torch.int8, -128, 128)):
+        a = torch.randint(low, high, (24, 40), dtype=dtype, generator=generator)
+        assert torch.equal(numc.compile(Bytes(), (a, b))(a, b), a.int() @ b.int())
+
+
 FLOAT8 = ["tensorwise", "rowwise", "rowwise_with_gw_hp"]
 
 

@@ -183,6 +183,13 @@ def dequantize(
     return (real - zero_point) * scale.to(real.dtype).reshape(())
 
 
+def int_mm(a: torch.Tensor, b: torch.Tensor) -> Any:
+    """aten._int_mm of bytes without a sign, which torch computes on processors that have an instruction for it."""
+    if a.dtype != torch.uint8 and b.dtype != torch.uint8:
+        return NotImplemented
+    return torch.matmul(a.to(torch.int32), b.to(torch.int32))
+
+
 def decompositions() -> dict[Any, Any]:
     """Return the decompositions by operation, also of those that torch's quantiser registers."""
     table = {
@@ -192,6 +199,7 @@ def decompositions() -> dict[Any, Any]:
         aten._scaled_grouped_mm_v2.default: scaled_grouped_mm_v2,
         aten.fake_quantize_per_channel_affine_cachemask.default: fake_quantize_per_channel,
         aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default: fake_quantize,
+        aten._int_mm.default: int_mm,
     }
     others = torch.ops.quantized_decomposed
     named = {"quantize_per_tensor": quantize, "dequantize_per_tensor": dequantize, "choose_qparams": choose_scale}
