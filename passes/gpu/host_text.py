@@ -57,8 +57,8 @@ _CALLS = {
     "arith.minui": "min",
 }
 _COMPARED = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")
-_LONG = 48
-_SAME = ("arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui", "arith.sitofp", "memref.cast")
+_LONG = 48  # lines of a kernel
+_SAME = ("arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui")
 
 
 @dataclass
@@ -73,7 +73,6 @@ class Written:
     constants: list[np.ndarray] = field(default_factory=list)
     messages: dict[str, int] = field(default_factory=dict)
     unknown: dict[str, None] = field(default_factory=dict)
-    results: int = 0
 
 
 class Host:
@@ -158,6 +157,8 @@ class Host:
         name = self.of(argument.value)
         if argument.what == "stride":
             return f"{name}.stride({argument.dimension})"
+        if argument.what == "number" and str(argument.value.type) == "f64":
+            return f"float64_bits({name})"
         return f"{name}.shape[{argument.dimension}]" if argument.what == "size" else name
 
     def size(self, size: int | tuple[ir.Value, int]) -> str:
@@ -181,7 +182,6 @@ class Host:
             if op.name in ("scf.yield", "func.return", "scf.condition"):
                 values = [self.of(v) for v in op.operands]
                 if op.name == "func.return":
-                    self.written.results = len(values)
                     self.line(f"return ({', '.join(values)}{',' if values else ''})")
                 return values
             try:
@@ -229,7 +229,7 @@ class Host:
 
     def _number(self, op: ir.Operation) -> str:
         x = [self.of(v) for v in op.operands]
-        memref = str(op.results[0].type)
+        dtype = str(op.results[0].type)
         if op.name in _SAME:
             return x[0] if op.name != "arith.extsi" or str(op.operands[0].type) != "i1" else f"-int({x[0]})"
         if op.name == "arith.cmpi":
@@ -238,17 +238,21 @@ class Host:
             return f"{x[1]} if {x[0]} else {x[2]}"
         if op.name in _CALLS:
             return f"{_CALLS[op.name]}({', '.join(x)})"
+        if dtype in ("f32", "f64") and (text := _float_text(op, x)):
+            return f"float32({text})" if dtype == "f32" else text
+        if op.name == "arith.cmpf":
+            return f"compared({int(ir.IntegerAttr(op.attributes['predicate']).value)}, {x[0]}, {x[1]})"
         if op.name == "arith.trunci":
-            return f"wrapped({x[0]}, {memref[1:]})"
+            return f"wrapped({x[0]}, {dtype[1:]})"
         if op.name in _INFIX:
             text = f"{x[0]} {_INFIX[op.name]} {x[1]}"
             wraps = (
-                memref.startswith("i")
-                and memref[1:].isdigit()
-                and memref != "i1"
+                dtype.startswith("i")
+                and dtype[1:].isdigit()
+                and dtype != "i1"
                 and _INFIX[op.name] in ("+", "-", "*", "<<")
             )
-            return f"wrapped({text}, {memref[1:]})" if wraps else text
+            return f"wrapped({text}, {dtype[1:]})" if wraps else text
         raise UnknownError(f"{op.name} on the host")
 
     def _memory(self, op: ir.Operation) -> None:
@@ -401,6 +405,22 @@ class Host:
                 self._lists.add(result)
 
 
+def _float_text(op: ir.Operation, x: Sequence[str]) -> str:
+    """An operation on floats in binary64, which rounds a result in binary32 once more to the right one; or nothing."""
+    signs = {"arith.addf": "+", "arith.subf": "-", "arith.mulf": "*"}
+    if op.name in signs:
+        return f"{x[0]} {signs[op.name]} {x[1]}"
+    if op.name == "arith.negf":
+        return f"-{x[0]}"
+    if op.name == "arith.divf":
+        return f"divided({x[0]}, {x[1]})"
+    if op.name in ("arith.sitofp", "arith.uitofp", "arith.extf", "arith.truncf"):
+        return f"float({x[0]})"
+    if op.name in ("arith.maximumf", "arith.minimumf"):
+        return f"{op.name.removeprefix('arith.').removesuffix('f')}({x[0]}, {x[1]})"
+    return ""
+
+
 def _is_of_host(user: ir.Operation, memory: ir.Value) -> bool:
     if user.name in ("memref.load", "memref.store"):
         inside = user
@@ -421,7 +441,7 @@ def _constant(value: ir.Attribute) -> str:
 
 
 def _filled(shape: Sequence[int], values: Sequence[str]) -> list[str]:
-    """Sizes, those that are not known taken from what is values, in order."""
+    """Sizes, those that are not known taken from `values`, in order."""
     rest = iter(values)
     return [str(size) if size >= 0 else next(rest) for size in shape]
 

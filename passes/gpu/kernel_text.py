@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from torch_mlir import ir
 
 from numc.passes import linalg
-from numc.passes.gpu.tile_operations import UnknownError, constant, full, text_of
+from numc.passes.gpu.tile_operations import UnknownError, cast, constant, full, text_of
 from numc.support.errors import NumcError
 
 
@@ -115,6 +115,9 @@ class Writing:
         dtype = str(value.type)
         if dtype in ("i64", "i32", "index"):
             return self.fixed(f"{full('0', dtype, self.language)} + {self.argument('number', value)}")
+        if dtype == "f64":  # comes as its bits: Triton takes floats as f32
+            bits = f"({full('0', 'i64', self.language)} + {self.argument('number', value)})"
+            return self.fixed(cast(bits, dtype, self.language, bits=True))
         if dtype not in ("f32", "i1"):
             raise UnknownError(f"a number of the host in {dtype}")
         return self.argument("number", value)

@@ -24,8 +24,11 @@ import torch
 import triton
 import triton.language as tl
 
+from numc.runtime.gpu.host_numbers import (
+    ceiling, compared, divided, float32, float64_bits, maximum, minimum, quotient, remainder, run_length, wrapped,
+)
 from numc.runtime.gpu.languages import barrier, gl, gluon
-from numc.runtime.gpu.launching import ceiling, check, quotient, remainder, run_length, subview, wrapped
+from numc.runtime.gpu.launching import check, subview
 '''
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -123,8 +124,9 @@ class GpuProgram:
             launches=launches,
         )
         assert self._held is not None
-        results = list(module.main(run, *tensors, *self._held))
-        run.finish()
+        with torch.cuda.device(run.device) if run.device.type == "cuda" else nullcontext():
+            results = list(module.main(run, *tensors, *self._held))
+            run.finish()
         for number, source in self._contents.abi.updates.items():  # an input that is updated is the result
             if is_tensor(values[source]):
                 results[number] = _updated(values[source], results[number])

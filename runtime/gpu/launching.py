@@ -1,4 +1,4 @@
-"""The host's side of a program's text: memory, launches, checks, and Python's integers as MLIR has them."""
+"""The host's side of a program's text: memory, launches, and checks."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 import triton.language as tl
 
 from numc.numerics.reference.random import stream as stream_of
+from numc.runtime.gpu.host_numbers import wrapped
 from numc.runtime.gpu.tiled_product import Contraction, contract
 from numc.support.errors import NumcError
 
@@ -68,7 +69,7 @@ class Run:
             self.launches.append((kernel, arguments, dict(constants)))
 
     def contract(self, **known: Any) -> None:
-        """Compute a contraction (contract.py), on torch's current stream."""
+        """Compute a contraction (tiled_product.py), on torch's current stream."""
         contraction = Contraction(**known)
         every = [a for _, told in (contraction.rows, contraction.lanes, contraction.product) for a in told]
         contract(contraction, self, index_type(every))
@@ -84,7 +85,7 @@ class Run:
         return self.widths[slot]
 
     def finish(self) -> None:
-        """Raise NumcError if a kernel has known a failure. It waits for the device, if kernels check anything."""
+        """Raise NumcError if a kernel has found a failure. It waits for the device, if kernels check anything."""
         if self.messages and (number := int(self.failed.item())):
             raise NumcError(self.messages[number - 1])
 
@@ -93,32 +94,6 @@ def check(holds: bool, message: str) -> None:
     """Raise NumcError unless a condition of a run holds."""
     if not holds:
         raise NumcError(message)
-
-
-def quotient(a: int, b: int) -> int:
-    """The quotient of integers, towards zero."""
-    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-
-
-def remainder(a: int, b: int) -> int:
-    """The remainder of that quotient."""
-    return a - quotient(a, b) * b
-
-
-def ceiling(a: int, b: int) -> int:
-    """The quotient of integers, upwards."""
-    return -(-a // b)
-
-
-def run_length(depth: int, runs: int, least: int) -> int:
-    """The number of steps of each of at most so many runs of a reduction: a multiple of `least`."""
-    return max(ceiling(ceiling(depth, runs), least), 1) * least
-
-
-def wrapped(value: int, bits: int) -> int:
-    """A signed integer of so many bits."""
-    half = 1 << (bits - 1)
-    return (value + half) % (2 * half) - half
 
 
 def subview(

@@ -10,6 +10,7 @@ import torch
 
 import numc
 from emulated_gpu import NEEDS, both, difference
+from numc.runtime.gpu import host_numbers
 
 pytest.importorskip("triton", reason=NEEDS)
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -128,3 +129,66 @@ def test_ten_training_steps() -> None:
             _, w, v = program(x, w, v).values()
         ends.append((w, v))
     assert [difference(a.numpy(), b.numpy()) for a, b in zip(*ends, strict=True)] == ["", ""]
+
+
+class Counted(torch.nn.Module):
+    """Results that depend on a free size, in binary32 and in binary64."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        mean = torch.nn.functional.batch_norm(x, None, None, training=True)
+        return x.mean(0), x.var(0), mean, (x * x.shape[0]).sum(), x / (x.shape[0] + 1)
+
+
+@pytest.mark.all
+def test_numbers_of_the_host() -> None:
+    """A size that is known in a run becomes a number of the host, and of kernels."""
+    sizes, example = {"x": {0: torch.export.Dim("batch", min=1, max=50)}}, (torch.randn(5, 3),)
+    emulated, here = (
+        numc.compile(Counted(), example, dynamic_shapes=sizes, target=target) for target in ("cuda", "host")
+    )
+    emulated = emulated.to("cpu")
+    for batch in (1, 2, 7):
+        x = torch.randn(batch, 3)
+        pairs = zip(emulated(x).values(), here(x).values(), strict=True)
+        assert [difference(a.numpy(), b.numpy()) for a, b in pairs] == [""] * 5
+
+
+def test_comparisons_of_the_host() -> None:
+    """Each of the 16 predicates as MLIR numbers them."""
+    names = (
+        "false",
+        "oeq",
+        "ogt",
+        "oge",
+        "olt",
+        "ole",
+        "one",
+        "ord",
+        "ueq",
+        "ugt",
+        "uge",
+        "ult",
+        "ule",
+        "une",
+        "uno",
+        "true",
+    )
+    for a in (-1.0, 0.0, 2.0, float("nan")):
+        for b in (0.0, 2.0, float("nan")):
+            unordered = a != a or b != b
+            signs = {"eq": a == b, "gt": a > b, "ge": a >= b, "lt": a < b, "le": a <= b, "ne": a != b}
+            for number, name in enumerate(names):
+                kept = {"false": False, "true": True, "ord": not unordered, "uno": unordered}
+                holds = name[0] == "u" if unordered else signs.get(name[1:])
+                want = kept.get(name, holds)
+                assert host_numbers.compared(number, a, b) == want, (name, a, b)
+
+
+def test_integers_and_zeros_of_the_host() -> None:
+    assert [host_numbers.quotient(a, b) for a, b in ((7, 2), (-7, 2), (7, -2))] == [3, -3, -3]
+    assert [host_numbers.remainder(a, b) for a, b in ((7, 2), (-7, 2), (7, -2))] == [1, -1, 1]
+    assert (host_numbers.ceiling(7, 2), host_numbers.wrapped(2**63, 64)) == (4, -(2**63))
+    assert str(host_numbers.maximum(-0.0, 0.0)) == "0.0"
+    assert str(host_numbers.minimum(0.0, -0.0)) == "-0.0"
+    assert host_numbers.divided(1.0, 0.0) == float("inf")
+    assert host_numbers.float32(1e39) == float("inf")
