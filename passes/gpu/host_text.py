@@ -14,7 +14,7 @@ import numpy as np
 from torch_mlir import ir
 
 from numc.passes import facts, linalg
-from numc.passes.gpu.kernel_text import Argument, layer_of
+from numc.passes.gpu.kernel_text import Argument, affine_text, layer_of
 from numc.passes.gpu.loop_kernels import Kernel, loop_kernel
 from numc.passes.gpu.scalar_nests import is_nest, nest_kernel
 from numc.passes.gpu.tile_contractions import CONTRACTION
@@ -201,6 +201,14 @@ class Host:
             self.let(op.results[0], self._number(op))
         elif op.name.startswith("memref."):
             self._memory(op)
+        elif op.name == "affine.apply":
+            map_ = ir.AffineMapAttr(op.attributes["map"]).value
+            names = [self.of(v) for v in op.operands]
+            text = affine_text(map_.results[0], names[: map_.n_dims], names[map_.n_dims :])
+            self.let(op.results[0], text)
+        elif op.name == "math.ctlz":
+            bits = str(op.results[0].type)[1:]
+            self.let(op.results[0], f"leading_zeros({self.of(op.operands[0])}, {bits})")
         elif op.name == "cf.assert":
             message = ir.StringAttr(op.attributes["msg"]).value
             self.line(f"check({self.of(op.operands[0])}, {message!r})")
@@ -209,7 +217,7 @@ class Host:
             self.names |= dict(zip(op.results, values, strict=True))
         elif op.name == "scf.if":
             self._choice(op)
-        elif is_nest(op):
+        elif is_nest(op) and not self._reads_lists(op):
             self.launch(nest_kernel(op, self.message), layer_of(op))
         elif op.name == "scf.for":
             self._loop(op)
@@ -270,7 +278,10 @@ class Host:
         elif name == "get_global":
             self._global(op)
         elif name == "dim":
-            self.let(op.results[0], f"{x[0]}.shape[{x[1]}]")
+            is_list = op.operands[0] in self._lists
+            self.let(op.results[0], f"len({x[0]})" if is_list else f"{x[0]}.shape[{x[1]}]")
+        elif name == "extract_aligned_pointer_as_index":
+            self.let(op.results[0], f"{x[0]}.data_ptr()")
         elif name == "load":
             where = f"{x[0]}[{', '.join(x[1:])}]" if x[1:] else x[0]
             self.let(op.results[0], where if op.operands[0] in self._lists else f"{where}.item()")
@@ -394,15 +405,36 @@ class Host:
             if values:
                 self.line(f"{', '.join(self.of(a) for a in before.arguments)} = {', '.join(values)}")
 
+    def _reads_lists(self, op: ir.Operation) -> bool:
+        """Whether a loop loads or stores memory of the host."""
+        return any(v in self._lists for inner in linalg.operations(op) for v in inner.operands)
+
     def _find_lists(self, main: ir.Operation) -> None:
-        """The memory of sizes: what only the host loads and stores, and reshapes read."""
+        """The memory that only the host loads and stores: sizes, of which reshapes read, and what buffers are freed."""
         for op in linalg.operations(main, "memref.alloc"):
             memref, result = ir.MemRefType(op.results[0].type), op.results[0]
-            if memref.rank != 1 or memref.is_dynamic_dim(0) or str(memref.element_type) not in ("i64", "i32", "index"):
+            if (
+                memref.rank != 1
+                or memref.is_dynamic_dim(0)
+                or str(memref.element_type) not in ("i64", "i32", "index", "i1")
+            ):
                 continue
-            users = [use.owner.operation for use in result.uses]
-            if all(_is_of_host(user, result) for user in users):
-                self._lists.add(result)
+            views = [result, *(use.owner.results[0] for use in result.uses if use.owner.name == "memref.cast")]
+            if all(_is_of_host(use.owner.operation, view) for view in views for use in view.uses):
+                self._lists.update(views)
+
+
+def _is_of_host(user: ir.Operation, memory: ir.Value) -> bool:
+    if user.name in ("memref.load", "memref.store"):
+        inside = user
+        while inside.parent is not None and inside.parent.name != "func.func":
+            inside = inside.parent.operation
+            if inside.name == "linalg.generic":
+                return False
+        return True
+    return user.name in ("memref.cast", "memref.dealloc", "memref.dim") or (
+        user.name == "memref.reshape" and user.operands[1] == memory
+    )
 
 
 def _float_text(op: ir.Operation, x: Sequence[str]) -> str:
@@ -419,17 +451,6 @@ def _float_text(op: ir.Operation, x: Sequence[str]) -> str:
     if op.name in ("arith.maximumf", "arith.minimumf"):
         return f"{op.name.removeprefix('arith.').removesuffix('f')}({x[0]}, {x[1]})"
     return ""
-
-
-def _is_of_host(user: ir.Operation, memory: ir.Value) -> bool:
-    if user.name in ("memref.load", "memref.store"):
-        inside = user
-        while inside.parent is not None and inside.parent.name != "func.func":
-            inside = inside.parent.operation
-            if inside.name == "linalg.generic":
-                return False
-        return True
-    return user.name == "memref.dealloc" or (user.name == "memref.reshape" and user.operands[1] == memory)
 
 
 def _constant(value: ir.Attribute) -> str:

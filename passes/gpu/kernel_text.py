@@ -147,15 +147,17 @@ def no_kernel(unknown: Iterable[str]) -> NumcError:
 _DYNAMIC = ir.ShapedType.get_dynamic_stride_or_offset()
 
 
-def affine_text(expr: ir.AffineExpr, dims: Sequence[str]) -> str:
-    """An affine expression of dimensions that are not negative, as text. Raises UnknownError for one with symbols."""
+def affine_text(expr: ir.AffineExpr, dims: Sequence[str], symbols: Sequence[str] = ()) -> str:
+    """An affine expression of numbers that are not negative, as text. Raises UnknownError for symbols without names."""
     if isinstance(expr, ir.AffineDimExpr):
         return dims[expr.position]
+    if isinstance(expr, ir.AffineSymbolExpr) and expr.position < len(symbols):
+        return symbols[expr.position]
     if isinstance(expr, ir.AffineConstantExpr):
         return str(expr.value)
     for expression, sign in _AFFINE:
         if isinstance(expr, expression):
-            left, right = affine_text(expr.lhs, dims), affine_text(expr.rhs, dims)
+            left, right = (affine_text(side, dims, symbols) for side in (expr.lhs, expr.rhs))
             if sign == "+" and "0" in (left, right):
                 return right if left == "0" else left
             return f"({left} {sign} {right})"

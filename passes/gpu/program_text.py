@@ -25,7 +25,8 @@ import triton
 import triton.language as tl
 
 from numc.runtime.gpu.host_numbers import (
-    ceiling, compared, divided, float32, float64_bits, maximum, minimum, quotient, remainder, run_length, wrapped,
+    ceiling, compared, divided, float32, float64_bits, leading_zeros, maximum, minimum, quotient, remainder, run_length,
+    wrapped,
 )
 from numc.runtime.gpu.languages import barrier, gl, gluon
 from numc.runtime.gpu.launching import check, subview

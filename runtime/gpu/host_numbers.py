@@ -29,6 +29,11 @@ def wrapped(value: int, bits: int) -> int:
     return (value + half) % (2 * half) - half
 
 
+def leading_zeros(value: int, bits: int) -> int:
+    """The number of zeros above the highest bit that is set."""
+    return bits - (value % (1 << bits)).bit_length()
+
+
 def run_length(depth: int, runs: int, least: int) -> int:
     """The number of steps of each of at most so many runs of a reduction: a multiple of `least`."""
     return max(ceiling(ceiling(depth, runs), least), 1) * least
