@@ -54,6 +54,7 @@ ATTRIBUTES: Mapping[str, tuple[str, str]] = MappingProxyType({
     "numc.stage": ("module", "the last stage whose passes have all run; on texts only"),
     "numc.stored": ("argument", "the format in whose codes it is stored"),
     "numc.stored_results": ("module", "the same of results: pairs of a number and a format"),
+    "numc.tiles": ("call", "of target `cuda`: the texts of a contraction's kernels, and what they are given"),
     "numc.updates": ("argument", "the number of the result that may take its memory"),
     "numc.weight": ("argument", "it is a weight, with this name"),
     "numc.widths": ("module", "open widths of operands, one row for each slot that a run fills"),
