@@ -147,7 +147,7 @@ class Host:
                 *kernels,
                 f"sizes={_tuple(sizes)}",
                 kept,
-                f"block={record['block']}, run={length}, guarded={record['guarded']}",
+                f"block={record['block']}, run={length}, deep={record['deep']}, guarded={record['guarded']}",
             ):
                 self.line(f"{line},")
         self.line(")")

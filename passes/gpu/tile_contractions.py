@@ -22,6 +22,7 @@ from numc.passes.gpu.tile_step import (
     base_of,
     block_length,
     conversion_lines,
+    group_length,
     guard_of,
     is_steps,
     rounding_text,
@@ -128,7 +129,8 @@ def _record(product: Found) -> dict[str, object]:
         "parts": [fma.parts[int(product.swap)], fma.parts[int(not product.swap)]],
         "block": block_length(fma),
         "run": _run(fma),
-        "operator": str(fma),
+        "operator": str(product.operator),
+        "deep": next((to.format.group for to in fma.grouped if to is not None), 32),
         "guarded": limits is not None,
     }
 
@@ -136,6 +138,8 @@ def _record(product: Found) -> dict[str, object]:
 def _run(fma: Fma) -> object:
     """The steps that are summed apart: a number, 0 for all, or the most runs there are, and what divides them."""
     path = fma.datapath
+    if length := group_length(fma):
+        return length
     return [path.splits, path.least_run] if path.splits is not None else path.chunk or 0
 
 
@@ -263,8 +267,10 @@ def _product(product: Found, sizes: dict[int, Size]) -> _Kernel:
 
     def steps(how: str, *, unrolled: bool = True) -> None:
         append = _Steps(w=w, step=f"{{name}}_{how}", swap=product.swap, parts=parts, length=length)
-        if fma.datapath.in_runs:
-            append.in_runs()
+        if group_length(fma):
+            append.in_runs("float64")
+        elif fma.datapath.in_runs:
+            append.in_runs("float32")
         elif unrolled:
             append.through_shared_memory()
         else:
@@ -374,14 +380,14 @@ class _Steps:
                         told[side].append(self.w.let(f"gl.load({at}){turned}", "x"))
             self._append(told)
 
-    def in_runs(self) -> None:
-        """Append runs of steps, each summed from +0 on, and added to the accumulators."""
+    def in_runs(self, dtype: str) -> None:
+        """Append runs of steps, each summed in a type from +0 on, and added to the accumulators."""
         w = self.w
         with w.inside("for first in range(0, padded, run):"):
             w.line("total = c")
-            w.line("c = gl.full([ROWS, LANES], 0.0, gl.float32, L)")
+            w.line(f"c = gl.full([ROWS, LANES], 0.0, gl.{dtype}, L)")
             self.from_memory("first", "gl.minimum(first + run, padded)")
-            w.line("c = total + c")
+            w.line("c = total + c.to(gl.float32)")
 
     def _append(self, told: dict[str, list[str]]) -> None:
         first, second = ("b", "a") if self.swap else ("a", "b")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from torch_mlir import ir
 
 from numc.numerics.datapaths import Blocks, Own, Steps
+from numc.numerics.kinds import Mx
 from numc.numerics.operators import Fma
 from numc.passes.gpu.kernel_text import Writing
 from numc.passes.gpu.tile_instructions import TILES
@@ -19,10 +20,12 @@ from numc.passes.gpu.tile_operations import UnknownError
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.datapaths.blocks.products import Products
 from numc.passes.kernels.datapaths.datapath import NOTHING, Datapath, Guard, Micro
+from numc.passes.kernels.datapaths.groups import Groups
 from numc.passes.kernels.datapaths.table import datapath_of
 from numc.passes.kernels.isa.instruction_set import Tile
 from numc.passes.kernels.setting import Parts, Setting
 from numc.passes.kernels.ssa import Value
+from numc.passes.kernels.values.kinds import code_of
 from numc.passes.kernels.values.rounding import emit_parts, emit_round
 from numc.passes.parsed import parsed
 
@@ -44,12 +47,33 @@ def is_steps(fma: Fma) -> bool:
     return not any(fma.grouped) and isinstance(fma.datapath.within, Steps) and not fma.datapath.in_runs
 
 
+def group_length(fma: Fma) -> int:
+    """The steps of k whose products are summed apart because both operands have groups, or 0."""
+    return 0 if fma.groups is None else fma.group_length or 0
+
+
+def _has_groups_of_tiles(fma: Fma) -> bool:
+    """Whether the groups of operands are those of Microscaling, with scales that are powers of two."""
+    return fma.multiplies != "elements" and all(
+        isinstance(to.format, Mx) and to.noise is None and to.format.group in _GROUPS and to.open is None
+        for to in fma.grouped
+        if to is not None
+    )
+
+
+_GROUPS = (16, 32, 64, 128)  # steps of k that a program instance packs
+
+
 def base_of(fma: Fma) -> Datapath:
     """The datapath of an operator, without its runs. Raises UnknownError for one that no kernel of tiles computes."""
     if isinstance(fma.datapath.within, Own):
         raise UnknownError(f"operator '{fma}'")
     path = datapath_of(_plain(fma), flushes=False)
-    if any(fma.grouped) or fma.steps_draw or path.step is None or any(to.open for to in fma.singles):
+    if fma.steps_draw or any(to.open for to in fma.singles):
+        raise UnknownError(f"operator '{fma}'")
+    if any(fma.grouped) and (not _has_groups_of_tiles(fma) or fma.datapath.in_runs or block_length(fma) > 1):
+        raise UnknownError(f"operator '{fma}'")
+    if fma.groups is None and path.step is None:
         raise UnknownError(f"operator '{fma}'")
     if fma.product is not None and fma.product.open is not None:
         raise UnknownError(f"operator '{fma}'")
@@ -59,6 +83,8 @@ def base_of(fma: Fma) -> Datapath:
 def guard_of(fma: Fma) -> Guard | None:
     """When the cheap step may run, or None if there is none: no step that wants the processor's flags or modes."""
     path = base_of(fma)
+    if group_length(fma):
+        return None
     setting = _setting(fma)
     cheap = path.cheap if block_length(fma) == 1 else path.cheap_block
     if cheap is None or path.flushes or path.scale(setting) != 1:
@@ -84,11 +110,15 @@ def step_text(name: str, fma: Fma, *, cheap: bool) -> str:
     ]
     a, b = places[:length], places[length:]
     names = [*(p for each in places for p in each), "c"]
-    f = Function("f", dict.fromkeys(names, "f32"), "f32", attributes="")
+    groups = Groups(fma, fma.group_length or 0, 0, 0) if group_length(fma) else None
+    total = "f32" if groups is None else "f64"
+    f = Function("f", {**dict.fromkeys(names, "f32"), "c": total}, total, attributes="")
     of_a, of_b = ([[f[p] for p in parts] for parts in each] for each in (a, b))
     single: tuple[Parts, Parts] = of_a[0], of_b[0]
     products = Listed(length, pairs=tuple(zip(of_a, of_b, strict=True)))
-    if length > 1 and cheap:
+    if groups is not None:
+        result = groups.step(f, of_a[0][0], of_b[0][0], f["c"], wide=True)
+    elif length > 1 and cheap:
         assert path.cheap_block is not None
         micro = Micro(name=name, f=f, setting=_setting(fma), datapath=path, rows=1, vectors=1, fast=True)
         (result,) = path.cheap_block(micro, products, [f["c"]])
@@ -105,7 +135,18 @@ def step_text(name: str, fma: Fma, *, cheap: bool) -> str:
 
 
 def conversion_lines(w: Writing, x: str, fma: Fma, operand: int) -> list[str]:
-    """Append the conversion of a tile of operand A (0) or B (1); returns its value, then its parts."""
+    """Append the conversion of a tile of operand A (0) or B (1); returns its value, then its parts.
+
+    The steps of k of a tile are a group, where the operand has groups.
+    """
+    to = fma.grouped[operand]
+    if to is not None:
+        magnitude = w.let(f"gl.max({x}.to(gl.int32, bitcast=True) & 0x7FFFFFFF, 0)[None, :]", "largest")
+        f = Function("f", {"x": "f32", "magnitude": "i32"}, "f32", attributes="")
+        code = code_of(to)
+        (value,) = code.values(f, f["x"], code.scaling(f, f["magnitude"], None), 1, None)
+        (converted,) = _lines(w, [x, magnitude], f.function(value))
+        return [converted, converted]
     count = fma.parts[operand]
     f = Function("f", {"x": "f32"}, ", ".join(["f32"] * (1 + count)), attributes="")
     rounded = emit_round(f, f["x"], fma.singles[operand].settled)

@@ -15,7 +15,6 @@ DEEP = 16
 """How many steps of k are in shared memory at a time, of operators that take one product after the other."""
 _MOST_ROWS, _LANES = 128, 64
 _MOST_ROWS_OF_BLOCKS, _LANES_OF_BLOCKS = 64, 32
-_PACKED_DEEP = 32  # steps of k that a program instance packs
 _LARGEST = 0x7FFFFFFF
 _MOST_BATCHES = 65535  # of the second dimension of a grid
 
@@ -27,7 +26,7 @@ class Contraction:
     rows, lanes: of each operand the kernel that packs it and its own arguments; product: the same of the kernel of
     tiles. sizes: of batches, rows, lanes and k. shared: whether an operand is the same for all batches. parts: of the
     values of each operand. block: how many products are taken together. run: how many steps are summed apart, or 0.
-    guarded: whether packing finds the extremes of panels.
+    deep: how many steps a program instance packs. guarded: whether packing finds the extremes of panels.
     """
 
     rows: tuple[Any, Sequence[Any]]
@@ -38,6 +37,7 @@ class Contraction:
     parts: tuple[int, int]
     block: int
     run: int
+    deep: int
     guarded: bool
 
 
@@ -73,7 +73,7 @@ def contract(c: Contraction, run: Launches, places: Any) -> None:
     padded = -(-depth // c.block) * c.block
     a, b = (
         _pack(packing, batches=1 if shared else batches, size=size, side=side, depths=(depth, padded), parts=parts,
-              run=run, places=places)
+              deep=c.deep, run=run, places=places)
         for packing, size, side, shared, parts in zip(
             (c.rows, c.lanes), (rows, lanes), (height, width), c.shared, c.parts, strict=True
         )
@@ -97,6 +97,7 @@ def _pack(
     side: int,
     depths: tuple[int, int],
     parts: int,
+    deep: int,
     run: Launches,
     places: Any,
 ) -> _Packed:
@@ -108,7 +109,6 @@ def _pack(
         places = tl.int64
     ranges = torch.tensor([_LARGEST, 0], dtype=torch.int32, device=device).repeat(batches * panels)
     if padded:
-        deep = _PACKED_DEEP
         grid = (panels * -(-padded // deep), batches)
         told = (size, panels, depth, padded, pitch)
         constants = {"I": places, "SIDE": side, "DEEP": deep, "WARP": _warp_size(device)}
