@@ -222,14 +222,15 @@ def _pack(product: Found, side: str, sizes: dict[int, Size], *, guarded: bool) -
     w.line(f"address = (({along_i}) + ({along_z}))[None, :] + ({along_k})[:, None]")
     w.line("there = (i < side)[None, :] & (k < depth)[:, None]")
     x = w.let(f"gl.load({memory} + address, mask=there, other=0.0)", "x")
-    value, *parts = conversion_lines(w, x, fma, number)
+    value, least, *parts = conversion_lines(w, x, fma, number)
     w.line("inside = (k < padded)[:, None] & (i < pitch)[None, :]")
     for n, part in enumerate(parts):
         row = f"(z * {len(parts)} + {n}) * padded + k" if len(parts) > 1 else "z * padded + k"
         w.line(f"gl.store(packed + ({row})[:, None] * pitch + i[None, :], {part}, mask=inside)")
     if guarded:
         w.line(f"size = {value}.to(gl.int32, bitcast=True) & 0x7FFFFFFF")
-        w.line("low = gl.min(gl.min(gl.where(size == 0, 0x7FFFFFFF, size - 1), 1), 0)")
+        w.line(f"unit = {least}.to(gl.int32, bitcast=True) & 0x7FFFFFFF")
+        w.line("low = gl.min(gl.min(gl.where(unit == 0, 0x7FFFFFFF, unit - 1), 1), 0)")
         w.line("high = gl.max(gl.max(size, 1), 0)")
         w.line("panel = ranges + 2 * (z * panels + tile)")
         w.line("gl.atomic_min(panel, low)")
@@ -267,7 +268,9 @@ def _product(product: Found, sizes: dict[int, Size]) -> _Kernel:
 
     def steps(how: str, *, unrolled: bool = True) -> None:
         append = _Steps(w=w, step=f"{{name}}_{how}", swap=product.swap, parts=parts, length=length)
-        if group_length(fma):
+        if group_length(fma) and how == "cheap":
+            append.through_shared_memory(apart=True)
+        elif group_length(fma):
             append.in_runs("float64")
         elif fma.datapath.in_runs:
             append.in_runs("float32")
@@ -342,8 +345,11 @@ class _Steps:
     parts: dict[str, int]
     length: int
 
-    def through_shared_memory(self) -> None:
-        """Append all of k: by blocks of DEEP through shared memory, and what is left by single steps from memory."""
+    def through_shared_memory(self, *, apart: bool = False) -> None:
+        """Append all of k: by blocks of DEEP through shared memory, and what is left by single steps from memory.
+
+        apart: each block is summed from +0 on, and added to the accumulators.
+        """
         w, parts = self.w, self.parts
         for side, inner in (("a", "gi"), ("b", "gj")):
             w.line(f"from_{side} = begin_{side} + gk[:, None] * pitch_{side} + {inner}[None, :]")
@@ -356,6 +362,8 @@ class _Steps:
             for (side, n), tile in zip(names, tiles, strict=True):
                 w.line(f"shared_{side}{n}.store({tile})")
             w.line("barrier()")
+            if apart:
+                self._begin_run("float32")
             with w.inside(f"for k in gl.static_range(0, DEEP, {self.length}):"):
                 turned = {"a": ".permute([1, 0])", "b": ""}
                 self._append({
@@ -366,7 +374,15 @@ class _Steps:
                     ]
                     for side, count in parts.items()
                 })  # fmt: skip
-        self.from_memory("whole", "padded")
+            if apart:
+                w.line("c = total + c")
+        if not apart:
+            self.from_memory("whole", "padded")
+            return
+        with w.inside("if whole < padded:"):
+            self._begin_run("float32")
+            self.from_memory("whole", "padded")
+            w.line("c = total + c")
 
     def from_memory(self, first: str, end: str) -> None:
         """Append a loop over steps from `first` up to `end`, of operands from memory."""
@@ -384,10 +400,13 @@ class _Steps:
         """Append runs of steps, each summed in a type from +0 on, and added to the accumulators."""
         w = self.w
         with w.inside("for first in range(0, padded, run):"):
-            w.line("total = c")
-            w.line(f"c = gl.full([ROWS, LANES], 0.0, gl.{dtype}, L)")
+            self._begin_run(dtype)
             self.from_memory("first", "gl.minimum(first + run, padded)")
             w.line("c = total + c.to(gl.float32)")
+
+    def _begin_run(self, dtype: str) -> None:
+        self.w.line("total = c")
+        self.w.line(f"c = gl.full([ROWS, LANES], 0.0, gl.{dtype}, L)")
 
     def _append(self, told: dict[str, list[str]]) -> None:
         first, second = ("b", "a") if self.swap else ("a", "b")

@@ -61,6 +61,10 @@ def _has_groups_of_tiles(fma: Fma) -> bool:
     )
 
 
+def _groups(fma: Fma) -> Groups:
+    return Groups(fma, group_length(fma), 0, 0)
+
+
 _GROUPS = (16, 32, 64, 128)  # steps of k that a program instance packs
 
 
@@ -84,7 +88,8 @@ def guard_of(fma: Fma) -> Guard | None:
     """When the cheap step may run, or None if there is none: no step that wants the processor's flags or modes."""
     path = base_of(fma)
     if group_length(fma):
-        return None
+        limits = _groups(fma).guard  # of units, which can be anywhere
+        return None if limits is None else replace(limits, normal=True)
     setting = _setting(fma)
     cheap = path.cheap if block_length(fma) == 1 else path.cheap_block
     if cheap is None or path.flushes or path.scale(setting) != 1:
@@ -110,14 +115,14 @@ def step_text(name: str, fma: Fma, *, cheap: bool) -> str:
     ]
     a, b = places[:length], places[length:]
     names = [*(p for each in places for p in each), "c"]
-    groups = Groups(fma, fma.group_length or 0, 0, 0) if group_length(fma) else None
-    total = "f32" if groups is None else "f64"
+    groups = _groups(fma) if group_length(fma) else None
+    total = "f32" if groups is None or cheap else "f64"
     f = Function("f", {**dict.fromkeys(names, "f32"), "c": total}, total, attributes="")
     of_a, of_b = ([[f[p] for p in parts] for parts in each] for each in (a, b))
     single: tuple[Parts, Parts] = of_a[0], of_b[0]
     products = Listed(length, pairs=tuple(zip(of_a, of_b, strict=True)))
     if groups is not None:
-        result = groups.step(f, of_a[0][0], of_b[0][0], f["c"], wide=True)
+        result = groups.step(f, of_a[0][0], of_b[0][0], f["c"], wide=not cheap)
     elif length > 1 and cheap:
         assert path.cheap_block is not None
         micro = Micro(name=name, f=f, setting=_setting(fma), datapath=path, rows=1, vectors=1, fast=True)
@@ -135,23 +140,28 @@ def step_text(name: str, fma: Fma, *, cheap: bool) -> str:
 
 
 def conversion_lines(w: Writing, x: str, fma: Fma, operand: int) -> list[str]:
-    """Append the conversion of a tile of operand A (0) or B (1); returns its value, then its parts.
+    """Append the conversion of a tile of operand A (0) or B (1); returns its value, the guard's least one, its parts.
 
-    The steps of k of a tile are a group, where the operand has groups.
+    The steps of k of a tile are a group, where the operand has groups. With those of both operands, the guard looks at
+    the units that values are multiples of.
     """
     to = fma.grouped[operand]
     if to is not None:
         magnitude = w.let(f"gl.max({x}.to(gl.int32, bitcast=True) & 0x7FFFFFFF, 0)[None, :]", "largest")
-        f = Function("f", {"x": "f32", "magnitude": "i32"}, "f32", attributes="")
+        f = Function("f", {"x": "f32", "magnitude": "i32"}, "f32, f32", attributes="")
         code = code_of(to)
-        (value,) = code.values(f, f["x"], code.scaling(f, f["magnitude"], None), 1, None)
-        (converted,) = _lines(w, [x, magnitude], f.function(value))
-        return [converted, converted]
+        scaling = code.scaling(f, f["magnitude"], None)
+        (value,) = code.values(f, f["x"], scaling, 1, None)
+        assert scaling.unit is not None
+        unit = f.select(f.compare("eq", f["magnitude"], f.int(0)), f.f32(0.0), scaling.unit)
+        converted, unit_tile = _lines(w, [x, magnitude], f.function(value, unit))
+        return [converted, unit_tile if group_length(fma) else converted, converted]
     count = fma.parts[operand]
     f = Function("f", {"x": "f32"}, ", ".join(["f32"] * (1 + count)), attributes="")
     rounded = emit_round(f, f["x"], fma.singles[operand].settled)
     parts = emit_parts(f, rounded, count)
-    return _lines(w, [x], f.function(rounded, *parts))
+    whole, *split = _lines(w, [x], f.function(rounded, *parts))
+    return [whole, whole, *split]
 
 
 def rounding_text(name: str, fma: Fma) -> str:

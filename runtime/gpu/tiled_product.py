@@ -41,6 +41,11 @@ class Contraction:
     guarded: bool
 
 
+def _deep(c: Contraction) -> int:
+    """How many steps of k are in shared memory at a time: a block, or a group."""
+    return c.block if c.block > 1 else c.run if c.run == c.deep else DEEP
+
+
 class Launches(Protocol):
     """An execution that launches kernels on a device."""
 
@@ -81,11 +86,11 @@ def contract(c: Contraction, run: Launches, places: Any) -> None:
     kernel, arguments = c.product
     tiles = -(-rows // height)
     grid = (tiles * -(-lanes // width), batches)
-    growth = max(depth - 1, 0).bit_length() + 2
+    growth = max((c.run or depth) - 1, 0).bit_length() + 2
     if max(a.memory.numel(), b.memory.numel()) >= 2**31:
         places = tl.int64
     told = (rows, lanes, tiles, padded, c.run, growth, a.pitch, b.pitch, a.batch, b.batch, a.range_batch, b.range_batch)
-    constants = {"I": places, "ROWS": height, "LANES": width, "DEEP": DEEP if c.block == 1 else c.block, "WARP": warp}
+    constants = {"I": places, "ROWS": height, "LANES": width, "DEEP": _deep(c), "WARP": warp}
     run.call(kernel, grid, (a.memory, b.memory, a.ranges, b.ranges, *arguments, *told), constants)
 
 

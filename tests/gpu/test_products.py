@@ -16,9 +16,11 @@ pytest.importorskip("triton", reason=NEEDS)
 # A step, a compound one, chunks, random bits, a block; then a record with subnormals and one without, a product of its
 # own format, one rounding of all, splits, a table, and units of the other datapaths.
 OPERATORS = ["bf16_1_1", "bf16_2_2{3}", "fma(a=e5m2,acc=fp16,chunk=8)", "fma(a=bf16:sr4,acc=fp16:sr8)", "hopper_e4m3"]
+OPERATORS += ["mxfp8"]
 MORE = [
     *("fp32", "mp", "bf16_1_2", "bf16_2_2", "bf16_3_3{6}", "fmac(e6m9)", "fmac(fp16)", "fma(a=posit8,acc=fp32)"),
     *("fma(a=e4m3fn,product=bf16,acc=bf16)", "fma(a=bf16,acc=bf16x2,datapath=exact)", "fma(a=bf16,acc=bf16:rtz)"),
+    *("fma(a=mxint8,acc=fp32)", "fma(a=mxfp6,b=mxfp4,acc=fp32)", "fma(a=bf16,b=mxfp4,acc=bf16)"),
     *("fma(a=bf16,acc=fp32,splits=3)", "cdna1_bf16", "cdna2_bf16", "cdna3_fp16"),
 ]
 # Those with groups of operands, whole numbers, and scales have no kernels yet.
@@ -52,6 +54,8 @@ def test_shapes() -> None:
     for rows, depth, lanes in ((1, 5, 1), (3, 1, 65), (130, 3, 2), (2, 0, 3), (33, 16, 64)):
         assert both(Product(), (torch.randn(rows, depth), torch.randn(depth, lanes)), fma="bf16_1_1") == []
     assert both(Product(), (torch.randn(3, 4, 5), torch.randn(5, 6)), fma="bf16_2_2{3}") == []
+    for depth in (0, 5, 32, 70, 128):
+        assert both(Product(), (torch.randn(3, depth), torch.randn(depth, 5)), fma="mxfp8") == []
 
 
 def test_windows() -> None:
@@ -59,6 +63,9 @@ def test_windows() -> None:
     for how in ({}, {"stride": 2, "padding": 1}, {"dilation": 2, "groups": 2}, {"groups": 4, "bias": False}):
         layer = torch.nn.Conv2d(4, 8, 3, **how)  # type: ignore[arg-type]
         assert both(layer.eval(), (torch.randn(2, 4, 9, 8),), fma="bf16_1_2") == []
+    assert (
+        both(torch.nn.Conv2d(8, 6, 3), (torch.randn(2, 8, 6, 6),), fma="mxfp8") == []
+    )  # groups over channels and windows
 
 
 def test_products_of_tensors() -> None:
@@ -72,7 +79,7 @@ def test_products_of_tensors() -> None:
         numc.matmul(a.numpy(), b, target="cuda")
 
 
-@pytest.mark.parametrize("fma", ["mxfp8", "int8", "amx_bf16", "fma(a=mxfp4,acc=fp32)"])
+@pytest.mark.parametrize("fma", ["nvfp4", "int8", "amx_bf16", "fma(a=bfp(16,3,4),acc=fp32)", "blackwell_mxfp8"])
 def test_operators_without_kernels_are_named(fma: str) -> None:
     with pytest.raises(NumcError) as refused:
         both(Product(), (torch.randn(2, 3), torch.randn(3, 4)), fma=fma)
