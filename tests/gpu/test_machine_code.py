@@ -29,6 +29,7 @@ MOST = {
     "bf16_2_2{3}": 9.5,
     "fmac(e6m9)": 6.2,
     "hopper_bf16": 7.6,
+    "mxfp8": 1.2,
 }
 FORBIDDEN = (".ftz", "div.approx", "div.full", "sqrt.approx", "rcp.approx", "ex2.approx")
 
@@ -82,7 +83,7 @@ def test_inner_loops(fma: str, request: pytest.FixtureRequest) -> None:
         _check(compiled)
         found[architecture] = _inner_loop(compiled, dict(product.constants))
     assert found["sm_90"]["instructions"] <= MOST[fma]
-    if fma != "hopper_bf16":  # whose exact code spills
+    if fma not in ("hopper_bf16", "mxfp8"):  # whose exact code spills
         assert (found["sm_90"]["spills"], found["gfx942"]["spills"]) == (0, 0)
     known = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}
     if request.config.getoption("--update-golden"):
