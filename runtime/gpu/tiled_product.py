@@ -42,7 +42,7 @@ class Contraction:
 
 
 def _deep(c: Contraction) -> int:
-    """How many steps of k are in shared memory at a time: a block, or a group."""
+    """The steps of k that are in shared memory at a time: a block, or a group."""
     return c.block if c.block > 1 else c.run if c.run == c.deep else DEEP
 
 
