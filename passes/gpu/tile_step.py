@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from torch_mlir import ir
 
 from numc.numerics.datapaths import Blocks, Own, Steps
-from numc.numerics.kinds import Mx
 from numc.numerics.operators import Fma
 from numc.passes.gpu.kernel_text import Writing
 from numc.passes.gpu.tile_instructions import TILES
@@ -53,9 +52,9 @@ def group_length(fma: Fma) -> int:
 
 
 def _has_groups_of_tiles(fma: Fma) -> bool:
-    """Whether the groups of operands are those of Microscaling, with scales that are powers of two."""
+    """Whether a program instance can convert the groups of operands: those of Microscaling, of few steps."""
     return fma.multiplies != "elements" and all(
-        isinstance(to.format, Mx) and to.noise is None and to.format.group in _GROUPS and to.open is None
+        code_of(to).scales_by_group and to.noise is None and to.format.group in _GROUPS and to.open is None
         for to in fma.grouped
         if to is not None
     )

@@ -44,6 +44,11 @@ class GroupCode(ABC):
     width: Value | None = field(default=None, kw_only=True)
     factors: Factors = field(default="sums", kw_only=True)
 
+    @property
+    def scales_by_group(self) -> bool:
+        """Whether the values of a group follow from it alone, by a power of two: no tensor and no run is asked."""
+        return False
+
     def shared(self, code: Code, largest: Value) -> Value | None:
         """Append what all groups of a tensor with this largest magnitude (an encoding) need, if there is anything."""
         return None

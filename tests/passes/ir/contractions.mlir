@@ -3,7 +3,7 @@
 // CHECK:       func.func private @numc_contraction_0(memref<5x7xf32>, memref<7x4xf32>, memref<5x4xf32>)
 // CHECK-LABEL: func.func @main
 // CHECK:         call @numc_contraction_0(%arg0, %arg1, %arg2) {numc.tiles = {
-// CHECK-SAME:    block = 1 : i64, guarded = true, kernels = {lanes = "@gluon.jit
+// CHECK-SAME:    block = 1 : i64, deep = 32 : i64, guarded = true, kernels = {lanes = "@gluon.jit
 // CHECK-SAME:    operator = "bf16_1_1", parts = [1, 1], run = 0 : i64
 // CHECK-SAME:    sizes = {batch = [], k = [7], lanes = [4], rows = [5]}
 // CHECK-NOT:     call @numc_contraction_1

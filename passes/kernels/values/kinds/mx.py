@@ -27,6 +27,11 @@ class MxCode(GroupCode):
 
     fmt: Mx
 
+    @property
+    def scales_by_group(self) -> bool:
+        """Blocks have an exponent each."""
+        return True
+
     def scaling(self, code: Code, magnitude: Value, shared: Value | None) -> Scaling:
         """Powers of two by the exponents of blocks."""
         fmt = self.fmt
