@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+import definitions
 import numc
 from emulated_gpu import NEEDS, both, difference, operands
 from numc.numerics.grammar import parse_fma
@@ -66,6 +67,16 @@ def test_windows() -> None:
     assert (
         both(torch.nn.Conv2d(8, 6, 3), (torch.randn(2, 8, 6, 6),), fma="mxfp8") == []
     )  # groups over channels and windows
+
+
+@pytest.mark.all
+@pytest.mark.parametrize("fma", ["own_twice", "own_fused", "mitchell"])
+def test_operators_of_users(fma: str) -> None:
+    """A step, a block, and a multiplier that is wrong on purpose: the graph of a definition is code of tiles, too."""
+    with definitions.own_operators():
+        for seed, kind in enumerate(("normal", "special")):
+            inputs = operands(kind, (5, 37), seed), operands(kind, (37, 20), seed + 9)
+            assert both(Product(), inputs, fma=fma) == []
 
 
 def test_products_of_tensors() -> None:
