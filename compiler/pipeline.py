@@ -92,8 +92,12 @@ class State:
 
     @staticmethod
     def of(options: Options) -> State:
-        """What `options` ask for on this machine. Raises NumcError for unknown names."""
+        """What `options` ask for on this machine. Raises NumcError for unknown names, and for what a GPU cannot do."""
         policy, target = options.resolved()
+        if target.backend is GPU and (options.pack_weights or options.statistics):
+            what = "weights are not packed" if options.pack_weights else "additions are not counted"
+            option = "pack_weights" if options.pack_weights else "statistics"
+            raise NumcError(f"target '{target.name}': {what} on GPUs: leave {option} out")
         flags = options.fast, options.statistics, options.respect_dtypes, options.pack_weights
         return State(policy, target, *flags, options.streams)
 

@@ -95,6 +95,8 @@ def export_shared(
 
 def _machine(code: bytes) -> int:
     """The machine of an object, or of the first one of an archive."""
+    if not code.startswith((MAGIC, b"\x7fELF")):  # that of a GPU's program
+        raise NumcError("code of no machine: shared objects are made for x86-64 only: want another target")
     start = code.find(b"\x7fELF") if code.startswith(MAGIC) else 0
     (machine,) = struct.unpack_from("<H", code, start + 18)
     if machine not in MACHINES:

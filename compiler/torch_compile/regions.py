@@ -153,7 +153,7 @@ class Region:
 
     def begin(self) -> None:
         """Begin to compile the program that the first call will need in the arithmetic that is chosen now."""
-        chosen, counts = self._chosen(), counting()
+        chosen, counts = self._chosen(), counting() and self.target == "host"
         try:
             taken, made = self.saved.kept_by(self, chosen) if self.saved is not None else ({}, {})
         except (NumcError, CompilerBug):

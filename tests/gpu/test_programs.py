@@ -77,6 +77,25 @@ def test_inputs_that_do_not_fit(program: GpuProgram) -> None:
         assert str(refused.value).startswith(text)
 
 
+@pytest.mark.parametrize(
+    ("option", "what"), [("pack_weights", "weights are not packed"), ("statistics", "additions are not counted")]
+)
+def test_options_that_gpus_lack(option: str, what: str) -> None:
+    with pytest.raises(NumcError) as refused:
+        numc.compile(MLP, fma="bf16_1_1", target="cuda", **{option: True})
+    assert str(refused.value) == f"target 'cuda': {what} on GPUs: leave {option} out"
+
+
+def test_no_shared_object(program: GpuProgram, tmp_path: Path) -> None:
+    path = tmp_path / "mlp.numc"
+    program.save(path)
+    with pytest.raises(
+        NumcError, match="^code of no machine: shared objects are made for x86-64 only: want another target"
+    ):
+        numc.export_shared(path, tmp_path / "mlp.so")
+    assert not (tmp_path / "mlp.so").exists()
+
+
 def test_an_index_out_of_range() -> None:
     table = torch.nn.Embedding(4, 3)
     program = numc.compile(table, (torch.tensor([1]),), target="cuda").to("cpu")
