@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numc.numerics.dtypes import BITS_DTYPES
-from numc.runtime.abi import Input, TensorSpec, WidthRange, encode_abi
+from numc.runtime.abi import Input, TensorSpec, encode_abi
 from numc.runtime.caller import caller, dense_tensors
-from numc.runtime.container import Contents, read_program_and_abi, write_program
+from numc.runtime.container import Contents, read_program_and_abi
 from numc.runtime.context import CONTEXT
+from numc.runtime.described import Described
 from numc.runtime.gpu.archive_names import CUDA
 from numc.runtime.library import ErrorText, Observer, RunOptions, library
-from numc.runtime.signature import signer
 from numc.runtime.tensors import (
     any_tensor,
     array_dtype,
@@ -35,7 +35,6 @@ from numc.runtime.tensors import (
     torch_dtype,
 )
 from numc.runtime.widths import Options
-from numc.support import notebook
 from numc.support.arguments import checked_integer
 from numc.support.environment import DefaultEnvironment, in_default_environment
 from numc.support.errors import FAULT, CompilerBug, NumcError, did_you_mean, quoted
@@ -59,7 +58,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(map(quoted, names)) or "none"
 
 
-class Program:
+class Program(Described):
     """A compiled model. Calling it runs its machine code in this process: load only files that you trust.
 
     Inputs are arrays by position or by name, exactly of the dtype and shape in `inputs`; a dimension of None takes any
@@ -123,57 +122,9 @@ class Program:
         """The inputs, in order."""
         return self._inputs
 
-    @property
-    def outputs(self) -> tuple[TensorSpec, ...]:
-        """The outputs, in order."""
-        return self._contents.abi.results
-
-    @property
-    def widths(self) -> tuple[WidthRange, ...]:
-        """The widths that every run chooses, for each operand whose format leaves them open."""
-        return self._contents.abi.widths
-
-    @property
-    def manifest(self) -> dict[str, Any]:
-        """The manifest, in which the compiler describes this program: contractions, layers, texts of failures."""
-        return self._contents.manifest
-
-    @property
-    def contents(self) -> Contents:
-        """All parts of the program file: description, code, weights, manifest and IR."""
-        return self._contents
-
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle what the program file holds; the copy begins to count its runs anew."""
         return Program, (self._contents,)
-
-    def __repr__(self) -> str:
-        def row(specs: Sequence[TensorSpec]) -> str:
-            return ", ".join(f"{s.name}: {s}" for s in specs)
-
-        return f"<Program ({row(self.inputs)}) -> ({row(self.outputs)})>"
-
-    def _repr_html_(self) -> str:
-        """Return what a notebook shows: inputs, outputs, sizes, and the operator of each contraction."""
-        manifest, held = self.manifest, self._contents
-        known = {
-            "inputs": ", ".join(f"{spec.name}: {spec}" for spec in self.inputs),
-            "outputs": ", ".join(f"{spec.name}: {spec}" for spec in self.outputs),
-            "weights": f"{sum(w.nbytes for w in held.weights):,} bytes",
-            "policy": "; ".join(manifest.get("policy", "").split("\n")).strip("; "),
-        }
-        layers = [row for row in manifest.get("layers", ()) if row["position"] is not None]
-        rows = [(row["layer"], row["kind"], row["shape"], row["fma"]) for row in layers]
-        table = notebook.table(("contraction", "kind", "shape", "operator"), rows) if rows else ""
-        name = ", ".join(map(os.path.basename, manifest.get("sources", ()))) or "a module"
-        return notebook.card(name, notebook.facts(known), table, about="compiled program")
-
-    def save(self, path: str | os.PathLike[str], *, sign: str | os.PathLike[str] | None = None) -> None:
-        """Write the program file, completely or not at all. Raises NumcError if it cannot be written.
-
-        sign: a PEM file with an ed25519 private key, which signs the file (needs `numc[sign]`).
-        """
-        write_program(checked_path(path), self._contents, None if sign is None else signer(sign))
 
     def __call__(
         self, *args: Any, threads: int | None = None, seed: int | None = None, widths: Any = None, **named: Any

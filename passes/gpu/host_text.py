@@ -18,19 +18,9 @@ from numc.passes.gpu.kernel_text import Argument, affine_text, layer_of
 from numc.passes.gpu.loop_kernels import Kernel, loop_kernel
 from numc.passes.gpu.scalar_nests import is_nest, nest_kernel
 from numc.passes.gpu.tile_contractions import CONTRACTION
-from numc.passes.gpu.tile_operations import UnknownError
+from numc.passes.gpu.tile_operations import DTYPES, UnknownError
 
-TENSOR_TYPES: Mapping[str, str] = {
-    "i1": "bool",
-    "i8": "int8",
-    "i16": "int16",
-    "i32": "int32",
-    "i64": "int64",
-    "f16": "float16",
-    "bf16": "bfloat16",
-    "f32": "float32",
-    "f64": "float64",
-}
+TENSOR_TYPES = {element: name for element, name in DTYPES.items() if element != "index"} | {"i1": "bool"}
 """Element types of memory, and torch's names of them."""
 
 _INFIX = {

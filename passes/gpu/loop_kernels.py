@@ -16,6 +16,9 @@ from numc.passes import linalg
 from numc.passes.gpu.kernel_text import Argument, Writing, affine_text, uses
 from numc.passes.gpu.tile_operations import UnknownError
 
+Size = int | tuple[ir.Value, int]
+"""The size of a loop: a number, or the memref and its dimension that has it."""
+
 
 @dataclass(frozen=True)
 class Kernel:
@@ -28,7 +31,7 @@ class Kernel:
 
     text: str
     arguments: tuple[Argument, ...]
-    total: tuple[int | tuple[ir.Value, int], ...]
+    total: tuple[Size, ...]
     checks: bool
 
 
@@ -39,7 +42,7 @@ def loop_kernel(generic: ir.Operation, message: Callable[[str], int]) -> Kernel:
     """
     w = Writing("tl")
     iterators, maps, block = linalg.iterator_types(generic), linalg.indexing_maps(generic), linalg.body(generic)
-    sizes = _sizes(generic, maps, len(iterators))
+    sizes = sizes_of(generic)
     parallel = [d for d, iterator in enumerate(iterators) if iterator == "parallel"]
     reductions = [d for d, iterator in enumerate(iterators) if iterator == "reduction"]
     extents = [s if isinstance(s, int) else w.size(*s) for s in sizes]
@@ -132,9 +135,10 @@ class _Body:
         raise AssertionError("a body yields")
 
 
-def _sizes(generic: ir.Operation, maps: Sequence[ir.AffineMap], count: int) -> list[int | tuple[ir.Value, int]]:
-    """The size of every loop: a number, or the memref and its dimension that has it."""
-    sizes: dict[int, int | tuple[ir.Value, int]] = {}
+def sizes_of(generic: ir.Operation) -> list[Size]:
+    """The size of every loop of a linalg.generic on memrefs. Raises UnknownError if no operand has it."""
+    sizes: dict[int, Size] = {}
+    maps = linalg.indexing_maps(generic)
     for value, map_ in zip(generic.operands, maps, strict=True):
         if not isinstance(value.type, ir.MemRefType):
             continue
@@ -142,9 +146,9 @@ def _sizes(generic: ir.Operation, maps: Sequence[ir.AffineMap], count: int) -> l
         for n, expr in enumerate(map_.results):
             if isinstance(expr, ir.AffineDimExpr) and not isinstance(sizes.get(expr.position), int):
                 sizes[expr.position] = (value, n) if memref.is_dynamic_dim(n) else int(memref.get_dim_size(n))
-    if len(sizes) < count:
+    if len(sizes) < maps[0].n_dims:
         raise UnknownError("a loop whose size no operand has")
-    return [sizes[d] for d in range(count)]
+    return [sizes[d] for d in range(maps[0].n_dims)]
 
 
 def _positions(w: Writing, parallel: Sequence[int], extents: Sequence[int | str]) -> None:

@@ -16,6 +16,7 @@ from torch_mlir import ir
 from numc.numerics.operators import Fma
 from numc.passes import facts, linalg
 from numc.passes.gpu.kernel_text import Argument, Writing, layer_of, no_kernel
+from numc.passes.gpu.loop_kernels import Size, sizes_of
 from numc.passes.gpu.tile_guard import guard_lines
 from numc.passes.gpu.tile_operations import UnknownError
 from numc.passes.gpu.tile_step import (
@@ -107,7 +108,7 @@ def _record(product: Found) -> dict[str, object]:
     if product.narrow or product.slots:
         raise UnknownError(f"operator '{fma}' on stored codes")
     values = [product.rows.value, product.lanes.value, product.out.value]
-    sizes = _sizes(product)
+    sizes = sizes_of(product.generic)
     limits = guard_of(fma)
     shape = product.shape
     kernels = {
@@ -143,30 +144,17 @@ def _run(fma: Fma) -> object:
     return [path.splits, path.least_run] if path.splits is not None else path.chunk or 0
 
 
-Size = int | tuple[ir.Value, int]
-
-
 @dataclass(frozen=True)
 class _Kernel:
     text: str
     arguments: tuple[Argument, ...]
 
 
-def _sizes(product: Found) -> dict[int, Size]:
-    """The size of every dimension: a number, or the memref and its dimension that has it."""
-    sizes: dict[int, Size] = dict(product.sizes)
-    for operand in (product.rows, product.lanes, product.out):
-        for n, (coefficients, start) in enumerate(operand.places):
-            if list(coefficients.values()) == [1] and start == 0:
-                sizes.setdefault(next(iter(coefficients)), (operand.value, n))
-    return sizes
-
-
 def _known(size: Size, values: Sequence[ir.Value]) -> object:
     return size if isinstance(size, int) else [values.index(size[0]), size[1]]
 
 
-def _indices(w: Writing, name: str, dims: Sequence[int], sizes: dict[int, Size], names: dict[int, str]) -> None:
+def _indices(w: Writing, name: str, dims: Sequence[int], sizes: Sequence[Size], names: dict[int, str]) -> None:
     """The index along each of `dims`, of which `name` numbers the combinations."""
     rest = name
     for d in reversed(dims[1:]):
@@ -202,7 +190,7 @@ def _sum(terms: Sequence[str], zero: str) -> str:
     return " + ".join(terms) or f"{zero} * 0"
 
 
-def _pack(product: Found, side: str, sizes: dict[int, Size], *, guarded: bool) -> _Kernel:
+def _pack(product: Found, side: str, sizes: Sequence[Size], *, guarded: bool) -> _Kernel:
     """The kernel that packs the ``rows`` or the ``lanes``, a panel of a block of k in a program instance."""
     fma, shape, w = product.fma, product.shape, Writing("gl")
     operand, inner = (product.rows, shape.rows) if side == "rows" else (product.lanes, shape.lanes)
@@ -239,7 +227,7 @@ def _pack(product: Found, side: str, sizes: dict[int, Size], *, guarded: bool) -
     return _Kernel(w.kernel(told, ("I", "SIDE", "DEEP", "WARP")), tuple(w.arguments))
 
 
-def _product(product: Found, sizes: dict[int, Size]) -> _Kernel:
+def _product(product: Found, sizes: Sequence[Size]) -> _Kernel:
     """The kernel that computes the tiles of accumulators."""
     fma, shape, w = product.fma, product.shape, Writing("gl")
     limits = guard_of(fma)

@@ -201,11 +201,8 @@ def jit_text(name: str, arguments: Sequence[str], function: str, language: str) 
     """A function of MLIR with one result as a function of Triton or Gluon."""
     w = Writing(language)
     (result,) = _lines(w, arguments, function)
-    constants = [f"    {constant} = {text}" for text, constant in w.constants.items()]
-    decorator = {"tl": "triton.jit", "gl": "gluon.jit"}[language]
-    return "\n".join(
-        [f"@{decorator}", f"def {name}({', '.join(arguments)}):", *constants, *w.lines, f"    return {result}"]
-    )
+    w.line(f"return {result}")
+    return w.kernel(arguments, ()).replace("{name}", name, 1)
 
 
 def _lines(w: Writing, arguments: Sequence[str], function: str) -> list[str]:

@@ -6,7 +6,6 @@ import functools
 import hashlib
 import importlib.util
 import io
-import os
 import sys
 import tempfile
 import zipfile
@@ -18,20 +17,19 @@ from typing import Any
 
 import numpy as np
 
-from numc.runtime.abi import Input, TensorSpec, WidthRange
-from numc.runtime.container import Contents, write_program
+from numc.runtime.abi import Input, TensorSpec
+from numc.runtime.container import Contents
+from numc.runtime.described import Described
 from numc.runtime.gpu.archive_names import CONSTANTS, TEXT
-from numc.runtime.signature import signer
 from numc.runtime.tensors import in_dtype, is_tensor
 from numc.runtime.widths import WidthByRatio, choose
 from numc.support.arguments import checked_integer
 from numc.support.errors import NumcError, did_you_mean, quoted
-from numc.support.files import checked_path
 
 _NEEDS = "pip install 'numc[gpu]'"
 
 
-class GpuProgram:
+class GpuProgram(Described):
     """A program for GPUs. Calling it runs its Python text and its kernels: load only files that you trust.
 
     It takes and gives torch's tensors, all on one device. On a GPU its kernels run on torch's current stream. On the
@@ -47,46 +45,13 @@ class GpuProgram:
         self._runs = 0
 
     @property
-    def inputs(self) -> tuple[Input, ...]:
-        """The inputs, in order."""
-        return self._contents.abi.inputs
-
-    @property
-    def outputs(self) -> tuple[TensorSpec, ...]:
-        """The outputs, in order."""
-        return self._contents.abi.results
-
-    @property
-    def widths(self) -> tuple[WidthRange, ...]:
-        """The widths that every run chooses, for each operand whose format leaves them open."""
-        return self._contents.abi.widths
-
-    @property
-    def manifest(self) -> dict[str, Any]:
-        """The manifest, in which the compiler describes this program."""
-        return self._contents.manifest
-
-    @property
-    def contents(self) -> Contents:
-        """All parts of the program file."""
-        return self._contents
-
-    @property
     def text(self) -> str:
         """The Python text of the program: its kernels, and the function that launches them."""
         return _files(self._contents.code)[TEXT].decode()
 
-    def __repr__(self) -> str:
-        rows = (", ".join(f"{s.name}: {s}" for s in specs) for specs in (self.inputs, self.outputs))
-        return "<GpuProgram ({}) -> ({})>".format(*rows)
-
     def to(self, device: Any) -> GpuProgram:
         """Return the same program on a device of torch: ``cuda``, ``cuda:1``, or ``cpu``, where it is emulated."""
         return GpuProgram(self._contents, str(device))
-
-    def save(self, path: str | os.PathLike[str], *, sign: str | os.PathLike[str] | None = None) -> None:
-        """Write the program file, completely or not at all. Raises NumcError if it cannot be written."""
-        write_program(checked_path(path), self._contents, None if sign is None else signer(sign))
 
     def __call__(self, *args: Any, seed: int | None = None, widths: Any = None, **named: Any) -> Any:
         """Run. Returns a tensor, or a dict of several by name.
