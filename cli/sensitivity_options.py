@@ -34,9 +34,14 @@ class Asked:
     report: str | None
     plots: str | None
 
-    def check_unused(self) -> None:
-        """Raise NumcError for an option that is given without --sensitivity."""
-        options = {"--data": self.data, "--labels": self.labels, "--metric": self.metrics, "--widths": self.widths}
+    def check_unused(self, drawn: bool) -> None:
+        """Raise NumcError for an option that is given without --sensitivity. drawn: whether --data is of a graph."""
+        options = {
+            "--data": () if drawn else self.data,
+            "--labels": self.labels,
+            "--metric": self.metrics,
+            "--widths": self.widths,
+        }
         for option, value in {**options, "--report": self.report, "--plots": self.plots}.items():
             if value not in (None, ()):
                 raise NumcError(f"{option} is about a sensitivity: ask for one with --sensitivity")
@@ -60,7 +65,10 @@ sensitivity_options = grouped(
     Asked,
     click.option("--sensitivity", is_flag=True, help="Print what each layer, role, operand and width does alone."),
     click.option(
-        "--data", multiple=True, metavar="[NAME=]FILE", help="Of --sensitivity: .npz or .npy; default: random inputs."
+        "--data",
+        multiple=True,
+        metavar="[NAME=]FILE",
+        help="Of --sensitivity and --graph: .npz or .npy; default: random inputs.",
     ),
     click.option("--labels", metavar="FILE", help="Of --sensitivity: class numbers, or values like the output's."),
     click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Of --sensitivity: as in numc compare."),

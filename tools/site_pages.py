@@ -45,6 +45,8 @@ NAMES: Mapping[str, tuple[str, ...]] = {
         "lower",
         "opt",
         "explain",
+        "graph",
+        "ModelGraph",
         "verify",
         "export_shared",
         "onnx_backend",

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from numc.cli import output
+from numc.cli.graph_options import Drawn, graph_options, write_graph
 from numc.cli.sensitivity_options import Asked, print_sensitivity, sensitivity_options
 from numc.cli.source import (
     Arithmetic,
@@ -25,6 +26,7 @@ Examples:
   numc explain model.onnx --policy 'layer "conv*" fma = bf16_1_2'
   numc explain model.onnx --fma mp --json
   numc explain model.onnx --schedule schedule.svg --threads 16 --batch 8
+  numc explain model.onnx --policy mixed.policy --graph model.html
   numc explain model.onnx --fma 'fmac(e4m3)' --sensitivity --data x.npy --report sensitivity.html
 """
 
@@ -41,16 +43,22 @@ Examples:
     flag_value="",
     help="Print, and draw, which operations could run side by side; the model is compiled and run.",
 )
+@graph_options
 @sensitivity_options
-@click.option("--threads", type=click.IntRange(1, 1024), help="Of the machine of --schedule; default: this one.")
+@click.option(
+    "--threads", type=click.IntRange(1, 1024), help="Of --graph and --sensitivity, or the machine of --schedule."
+)
 @click.option("--memory", type=click.FloatRange(1e-3), metavar="MIB", help="Of all buffers, a limit of --schedule.")
-@click.option("--batch", type=click.IntRange(1), help="Size of free dimensions in --schedule; default: 1.")
+@click.option(
+    "--batch", type=click.IntRange(1), help="Size of free dimensions in a run; default: 1, 64 for --sensitivity."
+)
 @click.option("--json", "want_json", is_flag=True, help="Print JSON.")
 def explain_command(
     model: str,
     arithmetic: Arithmetic,
     want_all: bool,
     schedule: str | None,
+    drawn: Drawn,
     asked: Asked,
     threads: int | None,
     memory: float | None,
@@ -59,26 +67,42 @@ def explain_command(
 ) -> None:
     """Print the arithmetic of every layer and the rule that decided it; no code is generated.
 
-    Operations other than contractions are listed if a rule of the policy selects them, or with --all. With --schedule,
+    Operations other than contractions are listed if a rule of the policy selects them, or with --all. With --graph, the
+    layers are drawn on a page, too, and the model is run for their errors and times. With --schedule,
     the program runs on random inputs, and what its operations could take side by side is printed instead. With
     --sensitivity, it is what each layer, role and operand in the operator of --fma does to the outputs, and each width
     of its accumulator, with the rest of the model in fp32.
     """
     if asked.sensitivity:
-        for option, given in (("--schedule", schedule), ("--all", want_all or None), ("--memory", memory)):
-            if given is not None:
+        others = (("--schedule", schedule), ("--all", want_all or None), ("--memory", memory), ("--graph", drawn.graph))
+        for option, value in others:
+            if value is not None:
                 raise NumcError(f"--sensitivity prints a table of its own: leave {option} out")
         print_sensitivity(model, arithmetic, asked, threads=threads, batch=batch, want_json=want_json)
         return
-    asked.check_unused()
+    drawn.check()
+    asked.check_unused(drawn.graph is not None)
     if schedule is not None:
+        if drawn.graph is not None:
+            raise NumcError("--schedule prints a table of its own: leave --graph out, or --schedule")
         if want_all:
             raise NumcError("--all is about the table of the arithmetic: leave it out, or --schedule")
-        _print_schedule(model, arithmetic, schedule, threads, memory, batch or 1, want_json)
+        _print_schedule(
+            model, arithmetic, schedule, threads=threads, memory=memory, batch=batch or 1, want_json=want_json
+        )
         return
-    for option, given in (("--threads", threads), ("--memory", memory), ("--batch", batch)):
-        if given is not None:
+    for option, number in (("--threads", threads), ("--memory", memory), ("--batch", batch)):
+        if number is not None and (drawn.graph is None or option == "--memory"):
             raise NumcError(f"{option} is about a schedule: ask for one with --schedule")
+    if drawn.graph is not None:
+        write_graph(model, arithmetic, drawn, data=asked.data, threads=threads, batch=batch)
+    _print_table(model, arithmetic, want_all, want_json)
+    if drawn.graph is not None:
+        output.say(f"wrote {drawn.graph}", err=not sys.stdout.isatty())
+
+
+def _print_table(model: str, arithmetic: Arithmetic, want_all: bool, want_json: bool) -> None:
+    """Print the arithmetic of every layer. Raises NumcError."""
     check_model(model)
     options = arithmetic.options()
     from numc.compiler.policy_table import policy_table
@@ -109,6 +133,7 @@ def _print_schedule(
     model: str,
     arithmetic: Arithmetic,
     file: str,
+    *,
     threads: int | None,
     memory: float | None,
     batch: int,

@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from numc.studies.diff import diff as diff
     from numc.studies.explain import explain as explain
     from numc.studies.language.tokens import token_windows as token_windows
+    from numc.studies.model_graph.model_graph import ModelGraph as ModelGraph
+    from numc.studies.model_graph.model_graph import graph as graph
     from numc.studies.observe.collect import collect_stats as collect_stats
     from numc.studies.observe.verify import verify as verify
     from numc.studies.observe.verify_training import verify_training as verify_training
@@ -75,6 +77,7 @@ _PUBLIC = {
     "DynamicLossScale": ("numc.compiler.torch_compile.loss_scale", "DynamicLossScale"),
     "Histogram": ("numc.compiler.arrays.statistics", "Histogram"),
     "LayerStatistics": ("numc.compiler.arrays.statistics", "LayerStatistics"),
+    "ModelGraph": ("numc.studies.model_graph.model_graph", "ModelGraph"),
     "NumcError": ("numc.support.errors", "NumcError"),
     "Packed": ("numc.compiler.arrays.pack", "Packed"),
     "Profile": ("numc.studies.profile.profile", "Profile"),
@@ -102,6 +105,7 @@ _PUBLIC = {
     "units": ("numc.numerics.units", "UNITS"),
     "format_of": ("numc.numerics.defined.value_lists", "format_of"),
     "formats": ("numc.numerics.formats", "FORMATS"),
+    "graph": ("numc.studies.model_graph.model_graph", "graph"),
     "group_formats": ("numc.numerics.kinds", "GROUP_FORMATS"),
     "load": ("numc.runtime.program", "load"),
     "lower": ("numc.compiler.lower", "lower"),
@@ -125,7 +129,7 @@ _PUBLIC = {
     "verify_training": ("numc.studies.observe.verify_training", "verify_training"),
     "widths": ("numc.compiler.torch_compile.open_widths", "widths"),
 }
-_NEED_MLIR = ("bisect", "compare", "cost", "explain", "export_shared", "lower", "opt", "search", "sensitivity")
+_NEED_MLIR = ("bisect", "compare", "cost", "explain", "export_shared", "graph", "lower", "opt", "search", "sensitivity")
 _NEED_TORCH = (
     "DynamicLossScale",
     "arithmetic",

@@ -17,9 +17,11 @@ FAULTS = """(() => {
   const faults = [], seen = e => e.getClientRects().length > 0 && e.getBoundingClientRect().width > 0;
   const cross = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 2
     && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 3;
-  for (const svg of [...inner.querySelectorAll('svg.drawing')].filter(seen)) {
-    const frame = svg.parentElement.getBoundingClientRect(), name = svg.getAttribute('aria-label');
-    const placed = which => [...svg.querySelectorAll(which)].map(e => [e.textContent, e.getBoundingClientRect()]);
+  for (const svg of [...inner.querySelectorAll('svg.drawing, svg.graph')].filter(seen)) {
+    const scrolls = svg.matches('.graph') ? svg : svg.parentElement;
+    const frame = scrolls.getBoundingClientRect(), name = svg.getAttribute('aria-label');
+    const placed = which => [...svg.querySelectorAll(which)].filter(seen)
+      .map(e => [e.textContent, e.getBoundingClientRect()]);
     const texts = placed('text:not([transform])');
     texts.forEach(([text, box], n) => {
       if (box.left < frame.left - 3 || box.right > frame.right + 3) faults.push(`${name}: ${text} is cut off`);
@@ -35,7 +37,7 @@ FAULTS = """(() => {
     if (!section.querySelector('svg, table, details, pre, dl, .bar, .note')) faults.push(`${section.id} is empty`);
   return faults;
 })()"""
-VOID = {"meta", "link", "br"}
+VOID = {"meta", "link", "br", "input"}
 
 
 class Page(HTMLParser):
@@ -64,9 +66,10 @@ class Page(HTMLParser):
     def handle_data(self, data: str) -> None:
         self.texts.append(data)
 
-    def check_alone(self, text: str) -> None:
-        """Check that the page of this text refers to nothing outside and runs no script."""
-        assert not re.search(r"https?:|//[a-z]|@import|<script", text)
+    def check_alone(self, text: str, scripts: int = 0) -> None:
+        """Check that the page of this text refers to nothing outside and has so many scripts."""
+        assert not re.search(r"https?:|(?<!\w)//[a-z]|@import|fetch\(|import\(", text)
+        assert text.count("<script") == scripts
         for _, attributes in self.tags:
             for name in ("src", "href"):
                 assert (attributes.get(name) or "data:,").startswith(("#", "data:,"))
@@ -86,7 +89,8 @@ def laid_out(page: Path, folder: Path, width: int, scheme: int, look: str = "nul
         "<script>f.onload = () => {"
         "const inner = f.contentDocument, found = [];"
         "for (const e of inner.querySelectorAll('main *'))"
-        "  if (!e.closest('.scroll, pre') && e.getBoundingClientRect().right > inner.documentElement.clientWidth + 1)"
+        "  if (!e.closest('.scroll, pre, .views')"
+        "      && e.getBoundingClientRect().right > inner.documentElement.clientWidth + 1)"
         "    found.push(e.tagName + '.' + e.getAttribute('class'));"
         "const style = f.contentWindow.getComputedStyle(inner.body);"
         f"const looked = {look};"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import json
 import math
+import sqlite3
 import sys
 from pathlib import Path
 from typing import Any
@@ -85,13 +88,14 @@ def test_wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = wandb.init(project="numc", mode="offline", dir=str(tmp_path))
     told = _train(Tracker(run))
     assert run.summary["loss"] in [one["loss"] for one in told]  # it takes a step when the next one begins
-    run.finish(quiet=True)
+    run.finish()
 
 
 def test_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     mlflow.set_tracking_uri(f"file:{tmp_path}")
+    mlflow.set_experiment("numc")
     with mlflow.start_run() as run:
         told = _train(Tracker("mlflow"))
     client = mlflow.MlflowClient()
@@ -103,10 +107,15 @@ def test_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_trackio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRACKIO_DIR", str(tmp_path))
     trackio = pytest.importorskip("trackio")
-    run = trackio.init(project="numc-test", embed=False)
-    _train(Tracker(trackio))
+    trackio.init(project="numc-test", embed=False)
+    told = _train(Tracker(trackio))
     trackio.finish()
-    assert run is not None
+    (stored,) = tmp_path.glob("numc-test*.db")
+    with contextlib.closing(sqlite3.connect(stored)) as database:
+        rows = database.execute("select step, metrics from metrics order by step").fetchall()
+    assert [(step, json.loads(metrics)["loss"]) for step, metrics in rows] == [
+        (n, one["loss"]) for n, one in enumerate(told)
+    ]
 
 
 @pytest.mark.filterwarnings("ignore")
