@@ -28,7 +28,8 @@ Noisy = tuple[Value, int]  # a value, and what its rounding draws
 
 #: What a contraction multiplies of an operand with groups: its values; what a sum of groups multiplies, which may be
 #: integers, or elements that scales of all kinds are applied to; or the elements of blocks, with the scales of groups.
-Factors = Literal["values", "sums", "elements"]
+#: Parts: a value as an element, and the number by which that is multiplied when the value is read.
+Factors = Literal["values", "sums", "elements", "parts"]
 
 
 class GroupFormat(ABC):
@@ -107,6 +108,11 @@ class GroupFormat(ABC):
     def single(self) -> Format | None:
         """The format of single values that elements are in, if they are in one."""
         return None
+
+    @property
+    def elements(self) -> Format | None:
+        """The format of single values in whose codes elements can be held; values are these times a binary32 number."""
+        return self.single
 
     @property
     def scales(self) -> Format | None:

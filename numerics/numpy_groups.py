@@ -126,7 +126,7 @@ class Operand:
 
     units, largest: for each group (rows, groups), a power of two that its values are multiples of, and its largest
     magnitude before. Both are NaN, or the latter an infinity, for a group of NaN. There are none of integers. Where
-    values are elements that are summed, units are what they are multiplied by, or the scales of groups alone.
+    values are elements, units are what they are multiplied by, or the scales of groups alone.
     """
 
     values: F32Array
@@ -146,8 +146,11 @@ def convert_operand(
         plain = GroupConversion(fmt, to.rounding)
         every = np.asarray(largest, np.float32)
         own = zip(rows, every, strict=True)
-        each = [convert_operand(row[None], plain, m, factors=factors).values for row, m in own]
-        return Operand(np.concatenate(each) if each else rows, none, none)
+        each = [convert_operand(row[None], plain, m, factors=factors) for row, m in own]
+        if not each:
+            return Operand(rows, none, none)
+        columns = zip(*((row.values, row.units, row.largest) for row in each), strict=True)
+        return Operand(*map(np.concatenate, columns))
     where = layout(rows.shape, fmt, None)
     tensor = fmt.shared_by(float(largest))
     result = np.empty_like(rows)
@@ -159,11 +162,12 @@ def convert_operand(
         made, unit = np.empty_like(groups), np.empty(len(groups), np.float32)
         for block in blocks(groups):
             elements, scales = quantize(groups[block], to, tensor)
-            alone = factors == "elements" or (factors == "sums" and (fmt.sums_integers or fmt.sums_elements))
+            in_sums = factors == "sums" and (fmt.sums_integers or fmt.sums_elements)
+            alone = in_sums or factors in ("elements", "parts")
             made[block] = elements if alone else to_values(elements, scales, tensor, fmt)
             if factors == "elements":
                 unit[block] = scales[:, 0]
-            elif fmt.sums_elements:
+            elif fmt.sums_elements or factors == "parts":
                 unit[block] = fmt.factors(scales, tensor)[:, 0]
             else:
                 unit[block] = np.maximum(scales[:, 0] * 2.0**fmt.unit_exponent, _LEAST)
@@ -171,7 +175,7 @@ def convert_operand(
         units.append(unit.reshape(values.shape[:2]))
         most.append(largest_magnitudes(groups).astype(np.float32).reshape(values.shape[:2]))
     values = where.tensor_of(outs)
-    if fmt.sums_integers or not units:
+    if (fmt.sums_integers and factors != "parts") or not units:
         return Operand(values, none, none)
     return Operand(values, np.concatenate(units, axis=1), np.concatenate(most, axis=1))
 

@@ -16,6 +16,7 @@ from numc.numerics.formats import Format, Record
 from numc.numerics.groups import GroupFormat
 from numc.passes.kernels.packing.layout import Layout
 from numc.passes.kernels.packing.pack_arrays import unpacked
+from numc.passes.kernels.values.unpacked import reads_codes
 from numc.passes.plan.weights import Packing
 from numc.runtime.abi import Weight
 from numc.runtime.storage import Encoding, Panels, Storage
@@ -78,20 +79,22 @@ def held(weight: Weight, packing: Packing | None, wanted: bool) -> str:
     if packing is None:
         return weight.dtype + in_file
     if packing.layout.code:
-        return f"codes of {packing.layout.code}"
+        behind = " with the scales of groups" if packing.layout.scales or packing.layout.scaled else ""
+        return f"codes of {packing.format.name}{behind}"
     if packing.layout.dot:
         words = "words of two bfloat16 numbers" if packing.layout.alone == "bf16" else "words of integers"
         return words + ("" if packing.layout.dense else " in the room of float32") + in_file
     if not wanted:
         return "float32"
     fmt = packing.format
-    if packing.groups:
-        why = f"{fmt.name} has groups"
-    elif packing.is_open:
+    element = fmt if isinstance(fmt, Format) else fmt.elements
+    if packing.is_open:
         why = "a run chooses its widths"
     elif isinstance(fmt, Format) and fmt.bits >= 32 * fmt.parts:
         why = f"{fmt.name} has as many bits"
-    elif isinstance(fmt, Format) and not (fmt.is_usual and fmt.has_nan):
+    elif isinstance(fmt, Format) and not fmt.has_nan:
+        why = f"{fmt.name} has no code for a NaN"
+    elif element is None or not reads_codes(element) or (packing.groups and packing.layout.parts > 1):
         why = f"kernels read no codes of {fmt.name}"
     else:
         why = "codes would take no less"

@@ -122,6 +122,11 @@ class Mx(GroupFormat):
         return next((fmt for fmt in both if fmt.max_finite == self.largest), None)
 
     @property
+    def elements(self) -> Format | None:
+        """Integers are fixed point with one bit before the point."""
+        return self.single if self.exponent_bits else Fixed(1, self.significand_bits)
+
+    @property
     def scales(self) -> Format:
         """Powers of two."""
         return E8M0

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from numc.numerics.formats import Conversion
-from numc.numerics.groups import GroupConversion
+from numc.numerics.formats import Conversion, Format
+from numc.numerics.groups import GroupConversion, GroupFormat
 from numc.numerics.operators import Fma
 from numc.passes.kernels.isa.instruction_set import InstructionSet, Tile
 from numc.passes.kernels.isa.portable import PORTABLE
 from numc.passes.kernels.ssa import Value
+from numc.passes.kernels.values.unpacked import reads_codes
 
 
 class Adjacency(Enum):
@@ -108,6 +109,20 @@ class Setting:
         A stochastic conversion of values without groups has been done before, as a whole.
         """
         return self.fma.singles[self.operand(side)].settled
+
+    def coded(self, side: str) -> Format | None:
+        """The format whose codes its panels can hold, of elements where it has groups; None if there is none."""
+        groups = self.grouped(side)
+        fmt = self.conversion(side).format if groups is None else groups.format.elements
+        return fmt if fmt is not None and reads_codes(fmt) else None
+
+    def scaled_codes(self, side: str) -> GroupFormat | None:
+        """Its format with groups, if what is multiplied is an element times a number, and not one of them alone."""
+        groups = self.grouped(side)
+        if groups is None or self.fma.multiplies == "elements":
+            return None
+        alone = groups.format.sums_integers or groups.format.sums_elements
+        return None if alone and self.fma.multiplies == "sums" else groups.format
 
     def element(self, side: str) -> str:
         """The type of that operand's elements in memory: f32, or integers of as many bits as its format has."""

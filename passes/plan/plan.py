@@ -174,7 +174,7 @@ def _ways(plan: Plan, kernel: Kernel, depth: int | None) -> list[str]:
     if rows in BUILT and lanes in (*BUILT, ONCE):
         found.append(f"packing: rows = {rows!r} and lanes = {lanes!r}: one operand can be packed before")
     if kernel.codes and not has_codes(kernel, kernel.codes):
-        wanted = "single values of fixed widths and fewer than 32 bits"
+        wanted = "values of fixed widths and fewer than 32 bits, a NaN or groups, and codes that kernels read"
         found.append(
             f"packing.{kernel.codes} = {getattr(plan.packing, kernel.codes)!r}: wants {wanted}: not '{kernel.fma}'"
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from numc.passes import facts, linalg
 from numc.passes.buffers.views import VIEWS
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.layout import Layout, stored_layout
-from numc.passes.kernels.packing.pack_arrays import packed, packed_groups
+from numc.passes.kernels.packing.pack_arrays import in_codes, packed, packed_groups
 from numc.passes.plan import records
 from numc.passes.plan.contraction import Found, Operand, static_sizes
 
@@ -79,6 +79,9 @@ class Packing:
 
     def __call__(self, weight: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Pack `weight`, whose values are converted already, except to groups."""
+        if self.groups and self.layout.code:
+            of_numbers = replace(self, layout=replace(self.layout, code="", scaled=False))
+            return in_codes(of_numbers(weight), *self._parted(weight), self.layout)
         largest: np.float32 | npt.NDArray[np.float32]
         flat = weight.reshape(-1)
         values = _elements(flat, self.start, (*self.batch, *self.across, *self.k))
@@ -90,15 +93,31 @@ class Packing:
             largest = largest_magnitude(_elements(flat, self.origin, self.operand), groups.format)
             return packed(values.reshape(self.shape), self.layout, largest)
         rows = values.reshape(-1, self.shape[2])
-        if groups.channel:
-            largest = np.array([largest_magnitude(row, groups.format) for row in rows], np.float32)
-        else:
-            largest = largest_magnitude(_elements(flat, self.origin, self.operand), groups.format)
+        largest = self._largest(flat, rows, groups)
         operand = convert_operand(rows, groups, largest, factors=self.factors)
         if self.factors == "values":
             return packed(operand.values.reshape(self.shape), self.layout, largest)
         chunks = magnitude_chunks(operand.values, groups, largest, self.layout.parts)  # of bfp
         return packed_groups(operand, chunks, self.shape, self.layout, largest)
+
+    def _largest(
+        self, flat: npt.NDArray[np.float32], rows: npt.NDArray[np.float32], groups: GroupConversion
+    ) -> np.float32 | npt.NDArray[np.float32]:
+        """The largest magnitude of the operand, or of each of its channels."""
+        if groups.channel:
+            return np.array([largest_magnitude(row, groups.format) for row in rows], np.float32)
+        return largest_magnitude(_elements(flat, self.origin, self.operand), groups.format)
+
+    def _parted(self, weight: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        """Elements (batch, rows or lanes, k), and what those of each group, or of a block of k, are multiplied by."""
+        flat, groups = weight.reshape(-1), parse_operand_conversion(self.groups)
+        assert isinstance(groups, GroupConversion)
+        rows = _elements(flat, self.start, (*self.batch, *self.across, *self.k)).reshape(-1, self.shape[2])
+        apart: Factors = "elements" if self.factors == "elements" else "parts"
+        operand = convert_operand(rows, groups, self._largest(flat, rows, groups), factors=apart)
+        count = -(-self.shape[2] // self.layout.scale_steps)
+        units = np.broadcast_to(operand.units, (len(rows), count))  # the tensor or a row may have one for all groups
+        return operand.values.reshape(self.shape), units.reshape(*self.shape[:2], count)
 
 
 def _elements(flat: npt.NDArray[np.float32], start: int, directions: Directions) -> npt.NDArray[np.float32]:

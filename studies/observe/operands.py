@@ -28,6 +28,7 @@ from numc.passes.kernels.tasks.plane import Plane
 IntArray = npt.NDArray[np.int64]
 
 # By address of the operands: the array that all observers of an execution share, until the last one has read it.
+_LARGEST = float(np.finfo(np.float32).max)
 _PROBES: weakref.WeakValueDictionary[int, npt.NDArray[np.float32]] = weakref.WeakValueDictionary()
 
 
@@ -156,7 +157,7 @@ class Operands:
     def _panels(self, operand: str, across: str, start: int, size: int) -> npt.NDArray[np.float32]:
         """Return the values of one batch of a packed operand, and the zeros between them."""
         assert self._layout is not None
-        if self._layout.dot or self._layout.scales:
+        if self._layout.dot or self._layout.scales or self._layout.scaled:
             batch = int(np.flatnonzero(self._table(f"{operand}_batch", 0, self._words["batches"]) == start)[0])
             return np.concatenate([self._whole(across, batch, place) for place in range(size)])
         words = self._layout.batch_words(size, self.depth)
@@ -180,7 +181,8 @@ class Operands:
             if self._layout.code:
                 within = replace(self._layout, code="").index(0, place % self._layout.extent, depth, size)
                 parts = within[:, None] + self._layout.width * np.arange(self._layout.parts)
-                return _joined(expanded(panel[None], depth, self._layout)[0, parts])
+                numbers = _joined(expanded(panel[None], depth, self._layout)[0, parts])
+                return self._times(numbers, self._behind(across, batch, place)) if self._layout.scaled else numbers
             of_panel = word_values(panel, self._layout, depth)
             return np.asarray(of_panel[place % self._layout.extent])
         if self._layout is not None and self.is_packed(across):
@@ -199,14 +201,26 @@ class Operands:
     def _whole(self, across: str, batch: int, place: int) -> npt.NDArray[np.float32]:
         """Return the values of one row or lane of a packed operand, elements times their scales."""
         values, scales = self.values(across, batch, place), self.scales(across, batch, place)
+        return self._times(values, scales) if scales.size else values
+
+    def _times(self, elements: npt.NDArray[np.float32], scales: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Return elements times the scales of their groups; an integer times its scale is no infinity."""
         assert self._layout is not None
-        return values * np.repeat(scales, self._layout.group)[: len(values)] if scales.size else values
+        with np.errstate(over="ignore"):
+            product = elements * np.repeat(scales, self._layout.scale_steps)[: len(elements)]
+        return np.asarray(np.clip(product, -_LARGEST, _LARGEST) if not self._layout.group else product)
 
     def scales(self, across: str, batch: int, place: int) -> npt.NDArray[np.float32]:
         """Return the scales of one row or lane of a packed operand whose values are elements; none of another one."""
         to = self._layout
         if to is None or not to.scales or not self.is_packed(across) or not self.depth:
             return np.zeros(0, np.float32)
+        return self._behind(across, batch, place)
+
+    def _behind(self, across: str, batch: int, place: int) -> npt.NDArray[np.float32]:
+        """Return what lies behind the elements of one row or lane."""
+        to = self._layout
+        assert to is not None
         operand, size = ("a", self._words["rows"]) if across == "row" else ("b", self._words["lanes"])
         offsets = int(self._table(f"{operand}_batch", batch, 1)[0]) + to.scale_index(0, place, self.depth, size)
         data = self._read(across, self._words[operand], int(offsets.min()), int(offsets.max() - offsets.min()) + 1)

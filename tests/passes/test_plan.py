@@ -629,10 +629,10 @@ def test_an_impossible_plan_is_refused(name: str) -> None:
             "highbfp",
             "x86-64-v4",
             changed(lanes="codes"),
-            "packing.lanes = 'codes': wants single values of fixed widths and fewer than 32 bits: not "
-            "'fma(a=bfp(16,3,4),acc=fp32)'",
+            "packing.lanes = 'codes': wants values of fixed widths and fewer than 32 bits, a NaN or groups, and codes "
+            "that kernels read: not 'fma(a=bfp(16,3,4),acc=fp32)'",
         ),
-        ("fp32", "x86-64-v4", changed(lanes="expanded codes"), "packing.lanes = 'expanded codes': wants single values"),
+        ("fp32", "x86-64-v4", changed(lanes="expanded codes"), "packing.lanes = 'expanded codes': wants values of"),
         ("int8", "x86-64-v4", changed(counts=1), "counts = 1: operator 'fma(a=int8,acc=fp32)' can count 0"),
     ],
 )

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from numc.passes.kernels.datapaths.datapath import Micro
 from numc.passes.kernels.ssa import Value
-from numc.passes.kernels.values.codes import code_bits, emit_unpacked
+from numc.passes.kernels.values.codes import code_bits
+from numc.passes.kernels.values.unpacked import emit_scaled, emit_unpacked
 
 #: The arguments that say where rows are, if they may be in place: the offset of each, and the distance of two steps of
 #: k of one row that are a vector apart, in vectors.
@@ -105,7 +106,8 @@ def lane_values(m: Micro, k: Value) -> list[list[Value]]:
 
 def _from_codes(m: Micro, k: Value) -> list[list[Value]]:
     """The same from codes, which follow each other in the bits of their lane (packing/layout.py)."""
-    t, fmt, scalar, code = m.setting.tile, m.setting.conversion("lanes").format, m.f.scalar, m.code
+    t, fmt, scalar, code, isa = m.setting.tile, m.setting.coded("lanes"), m.f.scalar, m.code, m.setting.instructions
+    assert fmt is not None
     bits, parts = code_bits(fmt), m.setting.parts("lanes")
     step = t.vectors * parts * bits
     begin = scalar.i64("muli", k, step)
@@ -121,9 +123,15 @@ def _from_codes(m: Micro, k: Value) -> list[list[Value]]:
             first = code.broadcast(scalar.cast("trunci", scalar.i64("andi", place, 31), "i32"))
         low = code.load(at, element="i32")
         goes_on = first + bits > 32 if isinstance(first, int) else 32 % bits != 0
-        return emit_unpacked(code, low, code.load(code.at(at, t.width), element="i32") if goes_on else None, first, fmt)
+        high = code.load(code.at(at, t.width), element="i32") if goes_on else None
+        return emit_unpacked(code, (low, high), first, fmt, isa)
 
-    return [[number(v * parts + p) for p in range(parts)] for v in range(m.vectors)]
+    found = [[number(v * parts + p) for p in range(parts)] for v in range(m.vectors)]
+    groups = m.setting.scaled_codes("lanes")
+    if groups is None:
+        return found
+    factors = _lane_scales(m, scalar.i64("divui", k, groups.group or t.k_block))
+    return [[emit_scaled(code, x, factor, groups)] for (x,), factor in zip(found, factors, strict=True)]
 
 
 def scales(m: Micro, number: Value) -> tuple[list[Value], list[Value]]:
@@ -132,11 +140,21 @@ def scales(m: Micro, number: Value) -> tuple[list[Value], list[Value]]:
     They are behind the vectors of elements (layout.py).
     """
     t, f, code = m.setting.tile, m.f, m.code
-    lane = f.at(f["lanes"], f.i64("muli", f.i64("addi", f.rounded_up(f["kc"], 2), number), t.lanes))
     vector = f.i64("addi", f.i64("ceildivui", f["kc"], t.width), f.i64("divui", number, t.width))
     row = f.at(f["rows"], f.i64("addi", f.i64("muli", vector, t.rows * t.width), f.i64("remui", number, t.width)))
-    of_rows = [code.splat(f.at(row, r * t.width)) for r in range(m.rows)]
-    return of_rows, [code.load(f.at(lane, v * t.width)) for v in range(m.vectors)]
+    return [code.splat(f.at(row, r * t.width)) for r in range(m.rows)], _lane_scales(m, number)
+
+
+def _lane_scales(m: Micro, number: Value) -> list[Value]:
+    """Those of the lanes, or what the elements of codes are multiplied by."""
+    t, f, code, fmt = m.setting.tile, m.f, m.code, m.setting.coded("lanes")
+    before = f.i64("muli", f.rounded_up(f["kc"], 2), t.vectors)
+    if m.setting.lanes.codes and not m.setting.lanes.expanded:
+        assert fmt is not None
+        before = f.i64("ceildivui", f.i64("muli", before, fmt.bits), 32)
+    vector = f.i64("addi", before, f.i64("muli", number, t.vectors))
+    lane = f.at(f["lanes"], f.i64("muli", vector, t.width))
+    return [code.load(f.at(lane, v * t.width)) for v in range(m.vectors)]
 
 
 def panels(

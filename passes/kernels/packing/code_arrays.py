@@ -9,23 +9,28 @@ import numpy as np
 import numpy.typing as npt
 
 from numc.numerics.float_arrays import F32Array
-from numc.numerics.formats import FORMATS, Record
+from numc.numerics.formats import FORMATS, Format, Record
 from numc.passes.kernels.packing.layout import Layout
 
 _Words = npt.NDArray[np.uint32]
 _AT_ONCE = 1 << 20  # how many elements are encoded at once: that takes several times their memory
 
 
-def coded(panels: F32Array, to: Layout) -> F32Array:
-    """Return panels (batch, panel, ...) of float32 numbers in the codes of the format `to.code`: (panel, word)."""
+def coded(panels: F32Array, depth: int, to: Layout) -> F32Array:
+    """Return panels (batch, panel, ...) of float32 numbers in the codes of the format `to.code`: (panel, word).
+
+    depth: how many steps of k they have. What lies behind the numbers of a block stays as it is.
+    """
     count = panels.shape[0] * panels.shape[1]
     size = panels.size // max(count, 1)
-    found = np.empty((count, sum(place.stop - place.start for _, place in _blocks(size, to))), np.float32)
+    found = np.empty((count, to.panel_words(depth)), np.float32)
     flat = panels.reshape(count, size)
     for some in _some(count, size):
-        codes, words = _encoded(flat[some], to.code_format), found[some].view(np.uint32)
-        for block, place in _blocks(size, to):
-            words[:, place] = _joined(codes[:, block], to)
+        words = found[some].view(np.uint32)
+        for block, place in _blocks(depth, to):
+            words[:, place] = _joined(_encoded(flat[some, block], to.code_format), to)
+        for block, place in _behind(depth, to):
+            found[some, place] = flat[some, block]
     return found
 
 
@@ -35,9 +40,11 @@ def expanded(words: F32Array, depth: int, to: Layout) -> F32Array:
     found = np.empty((len(words), size), np.float32)
     for some in _some(len(words), size):
         stored = words[some].view(np.uint32)
-        for block, place in _blocks(size, to):
+        for block, place in _blocks(depth, to):
             codes = _split(stored[:, place], block.stop - block.start, to)
             found[some, block] = to.code_format.decode_array(codes.astype(np.int64))
+        for block, place in _behind(depth, to):
+            found[some, block] = words[some, place]
     return found
 
 
@@ -47,14 +54,30 @@ def _some(count: int, size: int) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, count, step))
 
 
-def _blocks(size: int, to: Layout) -> Iterator[tuple[slice, slice]]:
-    """Where the blocks of k of a panel of `size` numbers are, and where their codes are."""
-    step, place = to.block_vectors(to.k_block) * to.width, 0
-    for start in range(0, size, step):
-        block = slice(start, min(start + step, size))
-        words = to.words_of((block.stop - start) // to.width)
-        yield block, slice(place, place + words)
-        place += words
+def _blocks(depth: int, to: Layout) -> Iterator[tuple[slice, slice]]:
+    """Where the numbers of the blocks of k of a panel are, and where their codes are."""
+    for (number, word), size in _starts(depth, to):
+        vectors = to.block_vectors(size) - to.scale_vectors(size)
+        yield slice(number, number + vectors * to.width), slice(word, word + to.words_of(vectors))
+
+
+def _behind(depth: int, to: Layout) -> Iterator[tuple[slice, slice]]:
+    """Where what lies behind them is, among numbers and among codes."""
+    for (number, word), size in _starts(depth, to):
+        behind = to.scale_vectors(size) * to.width
+        ends = number + to.block_vectors(size) * to.width, word + to.block_words(size)
+        numbers, words = (slice(end - behind, end) for end in ends)
+        yield numbers, words
+
+
+def _starts(depth: int, to: Layout) -> Iterator[tuple[tuple[int, int], int]]:
+    """Where the blocks of k of a panel begin, among numbers and among codes, and how many steps they have."""
+    number = word = 0
+    for k in range(0, depth, to.k_block):
+        size = min(to.k_block, depth - k)
+        yield (number, word), size
+        number += to.block_vectors(size) * to.width
+        word += to.block_words(size)
 
 
 def _joined(codes: _Words, to: Layout) -> _Words:
@@ -88,9 +111,9 @@ def _split(words: _Words, size: int, to: Layout) -> _Words:
     return codes.reshape(panels, size)
 
 
-def _encoded(values: F32Array, fmt: Record) -> _Words:
+def _encoded(values: F32Array, fmt: Format) -> _Words:
     """The codes of values of a format, or of its parts; a NaN has one code."""
-    if not fmt.is_full_range:
+    if not (isinstance(fmt, Record) and fmt.is_full_range):
         return fmt.encode_array(values).astype(np.uint32)
     unused = np.uint32(FORMATS["fp32"].precision - fmt.precision)
     bits: _Words = np.ascontiguousarray(values).view(np.uint32) >> unused

@@ -10,7 +10,9 @@ four integers. pack_code.py packs when a program runs, pack_arrays.py does the s
 
 The panels of a weight may hold codes of a narrow format instead of float32 numbers. In each block of k, the codes of
 one lane of successive vectors follow each other in the bits of that lane, from the least significant bit of the first
-word up: 32 vectors of 10 bits take the place of 10 vectors of float32 numbers. expand_codes.py expands them.
+word up: 32 vectors of 10 bits take the place of 10 vectors of float32 numbers. Values of groups are held as the codes
+of their elements, and behind those of a block as one float32 number for each group, by which its elements are
+multiplied when they are read. expand_codes.py expands codes.
 """
 
 from __future__ import annotations
@@ -21,9 +23,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from numc.numerics.formats import Record
+from numc.numerics.formats import Format
 from numc.numerics.grammar import parse_conversion
 from numc.passes.kernels.kernel import Kernel
+from numc.passes.kernels.values.unpacked import one_part
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class Layout:
     lanes behind the last step are -0 if they are bfloat16 numbers, and so are their products: no sum changes, not even
     -0. (The last step of an odd number shares its word with +0, as the operator defines it.)
     code: the format whose codes the panels hold; empty if they hold float32 numbers or words of integers.
+    scaled: the codes are those of elements, and the numbers are these times others, which lie where scales do.
     """
 
     side: str
@@ -59,16 +63,15 @@ class Layout:
     channel: bool = False
     scales: bool = False
     code: str = ""
+    scaled: bool = False
     dense: bool = False
     alone: str = ""
     matrix: int = 0
 
     @property
-    def code_format(self) -> Record:
+    def code_format(self) -> Format:
         """The format of the codes, of one part."""
-        fmt = parse_conversion(self.code).format
-        assert isinstance(fmt, Record)
-        return replace(fmt, parts=1)
+        return one_part(parse_conversion(self.code).format)
 
     @property
     def bits(self) -> int:
@@ -102,23 +105,33 @@ class Layout:
 
     def block_words(self, depth: int) -> int:
         """The size of one block of k of a panel, in f32 numbers."""
-        return self.words_of(self.block_vectors(depth))
+        scales = self.scale_vectors(depth)
+        return self.words_of(self.block_vectors(depth) - scales) + scales * self.width
 
     def block_vectors(self, depth: int) -> int:
         """How many vectors of numbers one block of k of a panel is."""
         if self.side == "lanes":
             return self.block_steps(depth) * self.step_vectors
-        groups = -(-depth // self.group) if self.scales else 0
-        return (-(-depth // self.steps) + -(-groups // self.width)) * self.step_vectors
+        return -(-depth // self.steps) * self.step_vectors + self.scale_vectors(depth)
+
+    def scale_vectors(self, depth: int) -> int:
+        """The number of these that hold the scales of groups, or what elements are multiplied by."""
+        groups = -(-depth // self.scale_steps) if self.scales or self.scaled else 0
+        return (groups if self.side == "lanes" else -(-groups // self.width)) * self.step_vectors
+
+    @property
+    def scale_steps(self) -> int:
+        """The steps of k that share a scale, or what elements are multiplied by: at most those of a block."""
+        return self.group or self.k_block
 
     def words_of(self, vectors: int) -> int:
-        """The size of so many vectors of one block, in f32 numbers."""
+        """The size of so many vectors of codes, or of numbers, of one block, in f32 numbers."""
         return -(-vectors * self.bits // 32) * self.width
 
     def block_steps(self, depth: int) -> int:
         """The size of a block of k of lanes, in steps; `depth` is below `k_block` in the last one."""
-        groups = -(-depth // (self.group or self.k_block))
-        behind = groups if self.scales else 0
+        groups = -(-depth // self.scale_steps)
+        behind = groups if self.scales or self.scaled else 0
         if self.dot and not self.alone:
             behind = groups * ((self.group > 0) + (self.dot == 4))
         return self.word_steps(depth) + behind
@@ -171,17 +184,18 @@ class Layout:
 
     def scale_index(self, batch: int, across: int, depth: int, size: int) -> npt.NDArray[np.int64]:
         """Where the scales of the groups of row or lane `across` are; shape (groups,)."""
-        first = self.index(batch, across, depth, size)[:: self.group]
-        k = np.arange(0, depth, self.group)
-        block, within = np.divmod(k, self.k_block)
+        block, within = np.divmod(np.arange(0, depth, self.scale_steps), self.k_block)
+        number, inside = within // self.scale_steps, across % self.extent
         count = np.minimum(depth - block * self.k_block, self.k_block)
+        panel = batch * self.batch_words(size, depth) + across // self.extent * self.panel_words(depth)
+        start = panel + block * self.block_words(self.k_block)
+        codes = [self.words_of(self.block_vectors(n) - self.scale_vectors(n)) for n in count.tolist()]
+        start = start + np.array(codes, np.int64)
         if self.side == "rows":
-            there = -(-count // self.width) * self.step_words
-            number, before = within // self.group, within // self.width * self.step_words + within % self.width
-            there = there + number // self.width * self.step_words + number % self.width
-            return np.asarray(first - before + there)
-        there = -(-count // self.unit) * self.unit + within // self.group
-        return np.asarray(first + (there - within) * self.step_words)
+            within = number // self.width * self.step_words + inside * self.parts * self.width + number % self.width
+        else:
+            within = number * self.step_words + inside // self.width * self.parts * self.width + inside % self.width
+        return np.asarray(start + within)
 
 
 def layout(kernel: Kernel, side: str) -> Layout:
@@ -205,16 +219,20 @@ def stored_layout(kernel: Kernel, side: str) -> Layout:
     """The layout of an operand that is packed when the program is built: dense words, or perhaps codes."""
     to = layout(kernel, side)
     if kernel.access(side).codes:
-        return replace(to, code=kernel.conversion(side).format.name)
+        fmt = kernel.coded(side)
+        assert fmt is not None
+        return replace(to, code=fmt.name, scaled=kernel.scaled_codes(side) is not None)
     return replace(to, dense=kernel.lanes.dense and side == "lanes")
 
 
 def has_codes(kernel: Kernel, side: str) -> bool:
-    """Whether panels of an operand can be codes: single values in a usual format of fewer than 32 bits with a NaN.
+    """Whether panels of an operand can be codes: of single values in a format with a NaN, or of elements of groups.
 
     Words of them are already.
     """
-    if kernel.grouped(side) is not None or kernel.dot or kernel.is_open(side):
+    fmt = kernel.coded(side)
+    if fmt is None or kernel.dot or kernel.is_open(side):
         return False
-    fmt = kernel.conversion(side).format
-    return fmt.bits < 32 * fmt.parts and fmt.is_usual and fmt.has_nan
+    if kernel.grouped(side) is not None:
+        return kernel.parts(side) == 1 and fmt.parts == 1
+    return fmt.bits < 32 * fmt.parts and fmt.has_nan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ def _packed_panels(values: F32Array, to: Layout) -> tuple[F32Array, list[Range]]
     panels = _panels(_parts(whole, to.parts), to)
     if to.dot and to.side == "lanes":
         panels = _with_room(panels, depth, to)
-    return coded(panels, to) if to.code else panels, ranges
+    return coded(panels, depth, to) if to.code else panels, ranges
 
 
 def packed_groups(
@@ -90,6 +91,19 @@ def packed_groups(
         ranges.append((low[:, :, block].min(axis=2, initial=0xFFFFFFFF), high[:, :, block].max(axis=2, initial=0)))
     limits = _limits(ranges, to).reshape(-1).view(np.float32)
     return np.concatenate([panels.reshape(-1), limits, np.zeros(to.room, np.float32), last])
+
+
+def in_codes(numbers: F32Array, elements: F32Array, scales: F32Array, to: Layout) -> F32Array:
+    """Return a packed operand with groups in codes: elements (batch, rows or lanes, k), scales (batch, ..., groups).
+
+    numbers: the same as float32 numbers, whose data behind the panels it has.
+    """
+    batch, size, depth = elements.shape
+    groups = Operand(elements, scales if to.scales or to.scaled else scales[..., :0], scales)
+    panels = coded(_elements(groups, elements.shape, replace(to, scales=to.scales or to.scaled)), depth, to)
+    largest = numbers.size - to.largest_words(size)
+    behind = numbers[batch * replace(to, code="", scaled=False).batch_words(size, depth) : largest]
+    return np.concatenate([panels.reshape(-1), behind, np.zeros(to.room, np.float32), numbers[largest:]])
 
 
 def _padded(x: npt.NDArray[Any], to: Layout, fill: float = 0, *, exact: bool = False) -> npt.NDArray[Any]:
@@ -214,9 +228,11 @@ def _elements(operand: Operand, shape: tuple[int, int, int], to: Layout) -> F32A
     blocks = []
     for start in range(0, depth, to.k_block):
         end = min(start + to.k_block, depth)
-        of_block = scales[:, :, start // to.group : -(-end // to.group)]
+        of_block = scales[:, :, start // to.scale_steps : -(-end // to.scale_steps)]
         parts = [_panels([_padded(values[:, :, start:end], to)], to)]
-        if to.side == "rows":
+        if not to.scales:
+            pass
+        elif to.side == "rows":
             parts.append(_panels([_padded(of_block, to)], to))
         else:
             parts.append(_panels([_padded(of_block, to, exact=True)], to))

@@ -12,7 +12,7 @@ from numc.passes.kernels.abi import SCATTERED
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.kernel import Kernel
 from numc.passes.kernels.packing.convert_groups import SOURCE, in_panel
-from numc.passes.kernels.packing.expand_codes import expand_name
+from numc.passes.kernels.packing.expand_codes import expand_name, number_vectors, scale_vectors
 from numc.passes.kernels.packing.fill import fill_lanes, fill_rows
 from numc.passes.kernels.packing.layout import Layout, layout, stored_layout
 from numc.passes.kernels.packing.pack_code import converts_open, row_vector
@@ -343,10 +343,7 @@ def largest(f: Function, task: Task, side: str, batch: Value, place: Value) -> V
 def expand(f: Function, kernel: Kernel, packed: tuple[Value, Sequence[Value]], kc: Value, to: Value) -> Sequence[Value]:
     """Expand the codes of `kc` steps of a packed panel; returns its limits. packed: where it is, and these."""
     codes, limits = packed
-    periods = f.i64(
-        "ceildivui", _block_vectors(f, layout(kernel, kernel.codes), kc), stored_layout(kernel, kernel.codes).period
-    )
-    f.call(expand_name(kernel), codes, to, periods)
+    f.call(expand_name(kernel), codes, to, kc)
     return limits
 
 
@@ -354,27 +351,24 @@ def packed_panel_words(f: Function, task: Task, depth: Value) -> Value:
     """The size of a panel of the operand that is packed already, over all of k: `Layout.panel_words`."""
     to = stored_layout(task.kernel, task.packed)
     rest = _block_vectors(f, to, f.i64("remui", depth, to.k_block))
-    if to.code:
-        rest = f.i64("ceildivui", f.i64("muli", rest, to.bits), 32)
     whole = f.i64("muli", f.i64("divui", depth, to.k_block), to.block_words(to.k_block))
     return f.i64("addi", whole, f.i64("muli", rest, to.width))
 
 
 def _block_vectors(f: Function, to: Layout, depth: Value) -> Value:
-    """How many vectors one block of k of a panel is, if it is the last one: `Layout.block_vectors`."""
+    """How many vectors of words one block of k of a panel is, if it is the last one: `Layout.block_words`."""
+    if to.code:
+        codes = f.i64("ceildivui", f.i64("muli", number_vectors(f, to, depth), to.bits), 32)
+        return f.i64("addi", codes, scale_vectors(f, to, depth))
     if to.side == "rows":
-        vectors = f.i64("ceildivui", depth, to.steps)
-        if to.scales:
-            vectors = f.i64("addi", vectors, f.i64("ceildivui", f.i64("ceildivui", depth, to.group), to.width))
-        return f.i64("muli", vectors, to.step_vectors)
+        return f.i64("addi", number_vectors(f, to, depth), scale_vectors(f, to, depth))
     steps = f.rounded_up(depth, to.unit)
     if to.dense:
         steps = f.i64("divui", steps, to.dot)
     behind = to.block_steps(to.k_block) - to.word_steps(to.k_block)
     if behind:  # of as many groups as there are
-        size = to.group or to.k_block
-        each = behind // (to.k_block // size)
-        steps = f.i64("addi", steps, f.i64("muli", f.i64("ceildivui", depth, size), each))
+        each = behind // (to.k_block // to.scale_steps)
+        steps = f.i64("addi", steps, f.i64("muli", f.i64("ceildivui", depth, to.scale_steps), each))
     return f.i64("muli", steps, to.step_vectors)
 
 

@@ -13,7 +13,7 @@ _FP32 = RECORDS["fp32"]
 
 def emit_widened(code: Code, x: Value, fmt: Format) -> Value:
     """Append the float32 that has the code `x`, an i32, in a usual format."""
-    return _widened(code, code.binary("shli", x, code.int(32 - code_bits(fmt))), _usual(fmt), clean=True)
+    return emit_widened_top(code, code.binary("shli", x, code.int(32 - code_bits(fmt))), fmt, clean=True)
 
 
 def _usual(fmt: Format) -> Record:
@@ -22,8 +22,9 @@ def _usual(fmt: Format) -> Record:
     return fmt
 
 
-def _widened(code: Code, top: Value, fmt: Record, *, clean: bool) -> Value:
-    """Append the float32 whose code is the first bits of `top`. clean: there are only zeros behind."""
+def emit_widened_top(code: Code, top: Value, fmt: Format, *, clean: bool) -> Value:
+    """Append the float32 whose code is the first bits of `top`, an i32. clean: there are only zeros behind."""
+    fmt = _usual(fmt)
     _, rebias = _distance(fmt)
     unused, sign = 32 - code_bits(fmt), 1 << 31
     if not rebias:  # a code is the first bits of the float32
@@ -43,40 +44,16 @@ def _widened(code: Code, top: Value, fmt: Record, *, clean: bool) -> Value:
         small = code.f32(0.0)
     is_small = code.compare("ult", bits, code.int(1 << _FP32.significand_bits))
     found = code.cast("bitcast", code.select(is_small, small, wide), "i32")
-    special = code.int(NAN) if fmt.finite else code.binary("ori", bits, code.int(INFINITY))
-    is_special = code.compare("uge", bits, code.int(_first_special(fmt) << unused - below))
-    found = code.select(is_special, special, found)
+    if fmt.has_nan or fmt.has_infinities:
+        special = code.int(NAN) if fmt.finite else code.binary("ori", bits, code.int(INFINITY))
+        is_special = code.compare("uge", bits, code.int(_first_special(fmt) << unused - below))
+        found = code.select(is_special, special, found)
     return code.cast("bitcast", code.binary("ori", found, code.binary("andi", top, code.int(sign))), "f32")
 
 
 def code_bits(fmt: Format) -> int:
     """How many bits the code of a number of a format has, of one of its parts."""
     return fmt.bits // fmt.parts
-
-
-def emit_unpacked(code: Code, low: Value, high: Value | None, first: int | Value, fmt: Format) -> Value:
-    """Append the float32 numbers whose codes begin at bit `first` (a constant or an i32) of the words `low`.
-
-    high: the words that follow; None if no code goes on there.
-    """
-    fmt, bits = _usual(fmt), code_bits(fmt)
-    if high is not None:
-        return emit_widened(code, _joined(code, low, high, first), fmt)
-    if isinstance(first, int):
-        place = 32 - bits - first
-        return _widened(code, code.binary("shli", low, code.int(place)) if place else low, fmt, clean=first == 0)
-    return _widened(code, code.binary("shli", low, code.binary("subi", code.int(32 - bits), first)), fmt, clean=False)
-
-
-def _joined(code: Code, low: Value, high: Value, first: int | Value) -> Value:
-    """The bits from bit `first` on, which go on in the next word; in two steps, because no shift is by 32 bits."""
-    rest = 31 - first if isinstance(first, int) else code.binary("subi", code.int(31), first)
-    above = code.binary("shli", code.binary("shli", high, _number(code, rest)), code.int(1))
-    return code.binary("ori", code.binary("shrui", low, _number(code, first)), above)
-
-
-def _number(code: Code, x: int | Value) -> Value:
-    return code.int(x) if isinstance(x, int) else x
 
 
 def emit_narrowed(code: Code, x: Value, fmt: Format) -> Value:
