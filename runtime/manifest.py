@@ -22,6 +22,7 @@ _LAYOUT = {
     "channel": bool,
     "scales": bool,
     "code": str,
+    "scaled": bool,
     "dense": bool,
     "alone": {"", "bf16", "integers", "unsigned"},
     "matrix": range(0, 17, 16),

@@ -272,6 +272,8 @@ _SYNTAX = "mx(element,g,rule=floor,scale=e8m0fnu)"
 
 
 def _read(name: str, sizes: Sequence[str] | None) -> Mx | ScaledGroups | None:
+    if _INTEGER.fullmatch(name) and sizes is not None:
+        return _read("mx", _of_integers(name, sizes))
     if name != "mx" or sizes is None:
         return None
     places, options = [], {}
@@ -309,6 +311,15 @@ def _read(name: str, sizes: Sequence[str] | None) -> Mx | ScaledGroups | None:
         sizes_of = element.exponent_bits, element.significand_bits, element.max_finite
         return Mx(*sizes_of, group=group, rule=rule, element=element.name)
     return ScaledGroups(element, group, scale, rule, tensor="tensor" in options, rows=rows)
+
+
+def _of_integers(name: str, sizes: Sequence[str]) -> list[str]:
+    """The sizes of ``mx(...)`` that ``int4(group=128)`` stands for, whose scales are fp16 as those of GPTQ and AWQ are."""
+    options = dict(size.partition("=")[::2] for size in sizes)
+    if len(options) != len(sizes) or "group" not in options or not set(options) <= {"group", "scale", "rows"}:
+        raise NumcError(f"format '{name}(...)': want {name}(group=g), and scale=F for other scales than fp16")
+    options.setdefault("scale", "fp16")
+    return [name, options.pop("group"), *(f"{key}={value}" for key, value in options.items())]
 
 
 def _single(text: str, what: str, allowed: str) -> Format:

@@ -61,12 +61,14 @@ class Reference:
         for layer, history in enumerate(self.history):
             amax = history.max(0) if self.algorithm == "max" else history[0].copy()
             for n, most in enumerate((448, 448, 57344)):
+                if history[0, n] == 0:
+                    continue
                 if amax[n] > 0 and np.isfinite(amax[n]):
                     with np.errstate(over="ignore"):
-                        scale = F32(most) / amax[n] / F32(2.0**self.margin)
+                        scale = F32(most) * F32(2.0**-self.margin) / amax[n]
                     self.scale[layer][n] = np.finfo(F32).max if np.isinf(scale) else scale
-            history[:] = np.roll(history, -1, 0)
-            history[0] = 0
+                history[:, n] = np.roll(history[:, n], -1)
+                history[0, n] = 0
 
 
 def _network() -> Any:
@@ -165,6 +167,19 @@ def test_magnitudes_that_give_no_scale_leave_the_old_one() -> None:
             model(x).sum().backward()
         recipe.update()
         assert float(model[0].scale[0]) == want
+
+
+def test_a_step_that_sees_nothing_keeps_scale_and_history() -> None:
+    """As Transformer Engine's update after a reduction: the history of what did not run is not rolled."""
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4))
+    recipe = numc.train.DelayedScaling(model, history=3)
+    for size in (2.0, 1.0, 0.0, 0.0, 0.0):
+        with recipe:
+            model(torch.full((2, 4), size)).sum().backward()
+        recipe.update()
+    assert float(model[0].scale[0]) == 224
+    assert model[0].amax_history[:, 0].tolist() == [0, 2, 1]
+    assert model[0].amax_history[:, 2].tolist() == [0, 1, 1]
 
 
 def _twice(recipe: Any, model: Any, x: Any) -> None:

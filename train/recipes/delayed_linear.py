@@ -60,16 +60,20 @@ class DelayedLinear(torch.nn.Linear):  # type: ignore[misc]
         self.amax_history[0] = torch.maximum(self.amax_history[0], largest)
 
     def advance(self, algorithm: str, margin: int) -> None:
-        """End a step: new scales from the history, of which the oldest entry makes room for the next step."""
+        """End a step: new scales from the history, of which the oldest entry makes room for the next step.
+
+        What the step has not seen, or only zeros of, keeps scale and history.
+        """
         history = self.amax_history
-        amax = history.amax(0) if algorithm == "max" else history[0].clone()
+        newest = history[0].clone()
+        amax = history.amax(0) if algorithm == "max" else newest
         known = torch.tensor(_MAXIMA, device=history.device)
-        scale = (known / amax) / 2.0**margin
-        scale = torch.where((amax > 0) & torch.isfinite(amax), scale, self.scale)
+        scale = (known * 2.0**-margin) / amax
+        scale = torch.where((newest != 0) & (amax > 0) & torch.isfinite(amax), scale, self.scale)
         self.scale.copy_(torch.where(torch.isinf(scale), torch.finfo(torch.float32).max, scale))
-        if len(history) > 1:
-            history.copy_(torch.roll(history, -1, 0))
-        history[0] = 0
+        rolled = torch.roll(history, -1, 0)
+        rolled[0] = 0
+        history.copy_(torch.where(newest != 0, rolled, history))
 
 
 class _Product(torch.autograd.Function):  # type: ignore[misc]
