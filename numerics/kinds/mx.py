@@ -314,7 +314,7 @@ def _read(name: str, sizes: Sequence[str] | None) -> Mx | ScaledGroups | None:
 
 
 def _of_integers(name: str, sizes: Sequence[str]) -> list[str]:
-    """The sizes of ``mx(...)`` that ``int4(group=128)`` stands for, whose scales are fp16 as those of GPTQ and AWQ are."""
+    """The sizes of ``mx(...)`` that ``int4(group=128)`` stands for: scales are fp16, as those of GPTQ and AWQ."""
     options = dict(size.partition("=")[::2] for size in sizes)
     if len(options) != len(sizes) or "group" not in options or not set(options) <= {"group", "scale", "rows"}:
         raise NumcError(f"format '{name}(...)': want {name}(group=g), and scale=F for other scales than fp16")

@@ -113,6 +113,9 @@ _NAMES += "bfp(16,3,4)"
         ("mxfp4:rtz:rne", "'mxfp4_e2m1': ':rne' after ':rtz', keep one of them"),
         ("int8:rnd", "unknown rounding 'rnd' of 'int8' (did you mean 'rne' or 'rna'?): "
          "want rne, rtz, rna, rup, rdn, odd, srN, nan, sat"),
+        ("int4(128)", "format 'int4(...)': want int4(group=g), and scale=F for other scales than fp16"),
+        ("uint2(group=4,rule=amax)",
+         "format 'uint2(...)': want uint2(group=g), and scale=F for other scales than fp16"),
     ],
 )  # fmt: skip
 def test_errors(text: str, message: str) -> None:
@@ -130,6 +133,10 @@ def test_errors(text: str, message: str) -> None:
         ("int5", "fma(a=int5,acc=fp32)"),
         ("fma(bfp(16,3,4), bfp(16,3,2):rne, acc=fp32)", "fma(a=bfp(16,3,4),b=bfp(16,3,2):rne,acc=fp32)"),
         ("fma(a=int8, b=int8:channel:rtz, acc=fp32)", "fma(a=int8,b=int8:rtz:channel,acc=fp32)"),
+        (
+            "fma(a=int4(group=128), b=uint4(group=128, scale=bf16):rtz, acc=fp32)",
+            "fma(a=mx(int4,128,scale=fp16),b=mx(uint4,128,scale=bf16):rtz,acc=fp32)",
+        ),
         ("fma(a=highbfp, acc=fp32, datapath=fmac2)", "fma(a=bfp(16,3,4),acc=fp32,datapath=fmac2)"),
     ],
 )
