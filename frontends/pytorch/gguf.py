@@ -14,7 +14,7 @@ _FACTORS = "rope_freqs.weight"
 
 
 def header(path: Path) -> Any:
-    """Open a file. Raises NumcError if it is no GGUF, if it is one of several parts, and if it scales positions.
+    """Open a file. Raises NumcError if it is no GGUF, one of several parts, of unknown types, or scales positions.
 
     Llama 3.1 has one factor for each frequency, in a tensor of its own, which `read` takes; transformers reads no other
     scaling from these files, and would compute something else without a word.
@@ -28,12 +28,28 @@ def header(path: Path) -> Any:
         raise NumcError(f"cannot be read: {reason}: want a GGUF file of version 2 or 3") from None
     if _field(reader, "split.count", 0) > 1:
         raise NumcError("is one part of several: merge them with llama.cpp's gguf-split --merge")
+    _check_types(reader)
     architecture = _field(reader, "general.architecture", "")
     scaling = _field(reader, f"{architecture}.rope.scaling.type", "none")
     if scaling != "none" and architecture != "gpt-oss":
         raise NumcError(f"scales positions ({quoted(scaling)}), which transformers does not read from GGUF: "
                         "use the folder that it was made from")  # fmt: skip
     return reader
+
+
+def _check_types(reader: Any) -> None:
+    """Raise NumcError for a tensor in a type, such as those of intermediate results, that gguf makes no numbers of."""
+    import numpy as np
+    from gguf import GGML_QUANT_SIZES, dequantize
+
+    for kind, name in {tensor.tensor_type: tensor.name for tensor in reversed(reader.tensors)}.items():
+        try:
+            dequantize(np.zeros((1, GGML_QUANT_SIZES[kind][1]), np.uint8), kind)
+        except NotImplementedError:
+            raise NumcError(
+                f"tensor {quoted(name)} is in {kind.name}, of which the package gguf makes no numbers: want a type of "
+                "weights such as Q4_0, Q8_0, Q4_K or Q6_K"
+            ) from None
 
 
 def types(reader: Any) -> str:

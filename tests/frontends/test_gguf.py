@@ -11,17 +11,26 @@ import pytest
 pytest.importorskip("transformers")
 pytest.importorskip("gguf")
 
+import gguf
 import torch
 from gguf import GGMLQuantizationType as Type
 
 import gguf_files
 import tiny_language
 from numc.frontends.pytorch.folder import LanguageModel
+from numc.support.errors import NumcError
 
 MODELS = (gguf_files.llama, gguf_files.qwen2, gguf_files.gpt2)
-KINDS = ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "F16", "BF16", "F32")
+KINDS = (
+    *("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"),
+    *("IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ4_NL", "IQ4_XS", "TQ1_0", "TQ2_0"),
+    *("MXFP4", "NVFP4", "F16", "BF16", "F32"),
+)
 EVERY = [(make, kind) for make in MODELS for kind in KINDS]
-FIRST, SAMPLE = (gguf_files.llama, "Q4_K"), {("qwen2", "Q6_K"), ("gpt2", "Q8_0"), ("llama", "Q4_0"), ("qwen2", "BF16")}
+FIRST, SAMPLE = (
+    (gguf_files.llama, "Q4_K"),
+    {("qwen2", "Q6_K"), ("gpt2", "Q8_0"), ("llama", "Q4_0"), ("qwen2", "IQ4_XS")},
+)
 
 
 def _tier(make: Any, kind: str) -> Any:
@@ -63,3 +72,17 @@ def test_factors_of_frequencies(tmp_path: Path) -> None:
         given, expected, without = model(ids).logits, scaled(ids).logits, plain(ids).logits
     torch.testing.assert_close(given, expected, rtol=0, atol=1e-5)
     assert (without - expected).abs().max() > 1e-3
+
+
+def test_a_type_that_gguf_does_not_read(tmp_path: Path) -> None:
+    """Types of intermediate results are no types of weights."""
+    kind, path = Type.Q8_K, tmp_path / "tiny.gguf"
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_tensor("token_embd.weight", np.zeros((2, gguf.GGML_QUANT_SIZES[kind][1]), np.uint8), raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    text = "tensor 'token_embd.weight' is in Q8_K, of which the package gguf makes no numbers: want a type of weights"
+    with pytest.raises(NumcError, match=text):
+        LanguageModel(path)

@@ -68,18 +68,15 @@ def _back(weight: Any, heads: int) -> Any:
 
 
 def quantised(weight: Any, kind: Type, random: Any) -> Any:
-    """The bytes of a weight; of kinds that gguf cannot make, random ones with scales that are small numbers."""
+    """The bytes of a weight; of kinds that gguf cannot make, random ones that stand for finite numbers."""
     try:
         return gguf.quantize(weight, kind)
     except NotImplementedError:
         block, size = gguf.GGML_QUANT_SIZES[kind]
         data = random.integers(0, 256, (weight.size // block, size), dtype=np.uint8)
-        scale = np.frombuffer(random.uniform(1e-4, 1e-3, 2 * len(data)).astype(np.float16).tobytes(), np.uint8)
-        halves = scale.reshape(len(data), 4)
-        if kind == Type.Q6_K:
-            data[:, -2:] = halves[:, :2]
-        else:
-            data[:, :4] = halves
+        with np.errstate(all="ignore"):
+            while (wrong := ~np.isfinite(gguf.dequantize(data, kind)).reshape(len(data), -1).all(1)).any():
+                data[wrong] = random.integers(0, 256, (wrong.sum(), size), dtype=np.uint8)
         return data.reshape(*weight.shape[:-1], -1)
 
 
