@@ -1,9 +1,9 @@
-"""Builds what is published, the source archive and the wheel, twice, and refuses what differs between the two builds.
+"""Builds what is published, the source archive and the wheels, twice, and refuses what differs between the two builds.
 
-``python tools/build_wheel.py [--to FOLDER]`` writes ``numc-VERSION.tar.gz`` and the wheel to FOLDER, by default dist.
-It takes the packages of the extra ``numc[release]``. The second build starts from the first one's source archive, in a
-folder of another name and under another umask. The time that archives record is SOURCE_DATE_EPOCH: by default, that of
-the last commit.
+``python tools/build_wheel.py [--to FOLDER]`` writes ``numc-VERSION.tar.gz`` and a wheel for each of `MACHINES` to
+FOLDER, by default dist, on any of them. It takes the packages of the extra ``numc[release]``. The second build starts
+from the first one's source archive, in a folder of another name and under another umask. The time that archives record
+is SOURCE_DATE_EPOCH: by default, that of the last commit.
 """
 
 from __future__ import annotations
@@ -19,34 +19,55 @@ from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# The oldest system that the wheel runs on is that of torch-mlir's wheels.
+MACHINES = ("x86_64", "aarch64")
+# The oldest system that the wheels run on is that of torch-mlir's wheels.
 GLIBC = "2.27"
-PLATFORM = f"manylinux_{GLIBC.replace('.', '_')}_x86_64"
-# Zig's C++ compiler is Clang with the C library's symbols of every version: no old system is needed to build for one.
-COMPILER = f"{sys.executable} -m ziglang c++ -target x86_64-linux-gnu.{GLIBC}"
+# Zig's C++ compiler is Clang with the C library's symbols of every version: no old system is needed to build for one,
+# and no machine of another kind.
+COMPILER = f"{sys.executable} -m ziglang c++ -target {{machine}}-linux-gnu.{GLIBC}"
+# auditwheel repairs wheels for all machines, but its command takes names of platforms of this one only.
+REPAIR = """
+import platform, sys
+machine = sys.argv.pop(1)
+platform.machine = lambda: machine
+from auditwheel.main import main
+sys.exit(main())
+"""
 
 
 def environment(scratch: Path) -> dict[str, str]:
     """Return the variables under which everything is built; `scratch` is a folder for the compiler's cache."""
     time = os.environ.get("SOURCE_DATE_EPOCH") or _run(["git", "log", "-1", "--format=%ct"], ROOT, {}).strip()
-    return {"SOURCE_DATE_EPOCH": time, "CXX": COMPILER, "ZIG_GLOBAL_CACHE_DIR": str(scratch), "PYTHONNOUSERSITE": "1"}
+    return {"SOURCE_DATE_EPOCH": time, "ZIG_GLOBAL_CACHE_DIR": str(scratch), "PYTHONNOUSERSITE": "1"}
 
 
-def build(source: Path, folder: Path, variables: Mapping[str, str], umask: int) -> tuple[Path, Path]:
-    """Build the source archive of a tree, and the wheel from a copy of that archive; return both, in `folder`."""
+def build(source: Path, folder: Path, variables: Mapping[str, str], umask: int) -> list[Path]:
+    """Build the source archive of a tree, and the wheels from a copy of that archive; return all of them."""
     folder.mkdir()
-    command = [sys.executable, "-m", "build", "--outdir", str(folder)]
-    _run([*command, "--sdist", str(source)], folder, variables, umask)
+    _run([sys.executable, "-m", "build", "--outdir", str(folder), "--sdist", str(source)], folder, variables, umask)
     (archive,) = folder.glob("*.tar.gz")
     tree = unpacked(archive, folder / "tree")
-    _run([*command, "--wheel", str(tree)], folder, variables, umask)
+    return [archive, *(build_wheel(tree, folder / machine, machine, variables, umask) for machine in MACHINES)]
+
+
+def build_wheel(tree: Path, folder: Path, machine: str, variables: Mapping[str, str], umask: int) -> Path:
+    """Build the wheel for a machine from a tree in the new `folder`, and return it."""
+    # Of the tools that build, which run on this machine, scikit-build-core alone reads what becomes the wheel's tag.
+    settings = {
+        "cmake.define.CMAKE_SYSTEM_NAME": "Linux",
+        "cmake.define.CMAKE_SYSTEM_PROCESSOR": machine,
+        "env._PYTHON_HOST_PLATFORM": f"linux-{machine}",
+    }
+    given = [f"--config-setting={name}={value}" for name, value in settings.items()]
+    command = [sys.executable, "-m", "build", "--outdir", str(folder), "--wheel", *given, str(tree)]
+    _run(command, tree, {**variables, "CXX": COMPILER.format(machine=machine)}, umask)
     (built,) = folder.glob("*.whl")
-    repaired = folder / "repaired"
-    command = [sys.executable, "-m", "auditwheel", "repair", "--only-plat", "--plat", PLATFORM]
+    repaired, system = folder / "repaired", f"manylinux_{GLIBC.replace('.', '_')}_{machine}"
+    command = [sys.executable, "-c", REPAIR, machine, "repair", "--only-plat", "--plat", system]
     # auditwheel gives folders the mode that the umask leaves them.
     _run([*command, "--wheel-dir", str(repaired), str(built)], folder, variables, 0o022)
     (wheel,) = repaired.glob("*.whl")
-    return archive, wheel
+    return wheel
 
 
 def unpacked(archive: Path, folder: Path) -> Path:
