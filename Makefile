@@ -77,7 +77,7 @@ sdist: $(RUN)/python
 	$(RELEASE)
 	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(RUN)/python -m build --sdist
 
-# The source archive and the wheel, each built twice to the same bytes; then the wheel does its job where no compiler is.
+# The source archive and the wheels, each built twice to the same bytes; then a wheel does its job where no compiler is.
 wheel: $(RUN)/python
 	$(RELEASE)
 	rm -rf dist

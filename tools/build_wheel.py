@@ -58,8 +58,8 @@ def build_wheel(tree: Path, folder: Path, machine: str, variables: Mapping[str, 
         "cmake.define.CMAKE_SYSTEM_PROCESSOR": machine,
         "env._PYTHON_HOST_PLATFORM": f"linux-{machine}",
     }
-    given = [f"--config-setting={name}={value}" for name, value in settings.items()]
-    command = [sys.executable, "-m", "build", "--outdir", str(folder), "--wheel", *given, str(tree)]
+    options = [f"--config-setting={name}={value}" for name, value in settings.items()]
+    command = [sys.executable, "-m", "build", "--outdir", str(folder), "--wheel", *options, str(tree)]
     _run(command, tree, {**variables, "CXX": COMPILER.format(machine=machine)}, umask)
     (built,) = folder.glob("*.whl")
     repaired, system = folder / "repaired", f"manylinux_{GLIBC.replace('.', '_')}_{machine}"

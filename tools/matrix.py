@@ -13,6 +13,7 @@ import argparse
 import hashlib
 import json
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -112,8 +113,8 @@ def show(rows: Sequence[Row], console: Console) -> None:
 
 
 def newest_wheel() -> Path | None:
-    """Return the wheel that `make wheel` made last."""
-    wheels = sorted((ROOT / "dist").glob("numc-*.whl"), key=lambda file: file.stat().st_mtime)
+    """Return the wheel that `make wheel` made last, of those for this machine."""
+    wheels = sorted((ROOT / "dist").glob(f"numc-*_{platform.machine()}.whl"), key=lambda file: file.stat().st_mtime)
     return wheels[-1] if wheels else None
 
 

@@ -6,7 +6,7 @@ from io import BytesIO
 
 from torch_mlir import ir
 
-from numc.passes.kernels.backend.objects import compile_part
+from numc.compiler.deploy.machines import Machine
 from numc.passes.kernels.backend.partition import Part
 
 #: What code means by names of the C library, or of numc's own functions, in the runtime (numc/generated.h).
@@ -18,7 +18,6 @@ REDIRECTED = {
     "abort": ("numc_code_abort", "() -> ()"),
     "memrefCopy": ("numc_code_memref_copy", "(i64, !llvm.ptr, !llvm.ptr) -> ()"),
 }
-_CPU = 'attributes {target_cpu = "x86-64", target_features = #llvm.target_features<["+sse2"]>}'
 _MADE = "!llvm.struct<(ptr, ptr, i64, ptr, i64, ptr, ptr)>"  # numc_linked of numc/generated.h
 
 
@@ -27,21 +26,22 @@ def functions_of(name: str) -> tuple[str, str]:
     return f"{name}_program", f"{name}_run"
 
 
-def glue(name: str, version: str, entry: str, abi_size: int, weights_size: int) -> bytes:
-    """Return an x86-64 object that defines the functions of `functions_of`, and wrappers of `REDIRECTED`.
+def glue(machine: Machine, name: str, version: str, entry: str, sizes: tuple[int, int]) -> bytes:
+    """Return an object that defines the functions of `functions_of`, and wrappers of `REDIRECTED`.
 
-    It needs ``numc_abi`` and ``numc_weights``, whose sizes these are, and the entry of the program.
+    It needs ``numc_abi`` and ``numc_weights``, which have these sizes, and the entry of the program.
     """
     wrappers = [_wrapper(f"__wrap_{key}", *to) for key, to in REDIRECTED.items()]
     program, run = functions_of(name)
-    made = _made(version, f"@{entry}", abi_size, weights_size)
+    made = _made(version, f"@{entry}", *sizes)
     text = "\n".join([*wrappers, f"llvm.func @{entry}(!llvm.ptr)", made, _calls(program, run)])
     exported = (*(f"__wrap_{key}" for key in REDIRECTED), program, run)
     with ir.Context() as context:
         context.enable_multithreading(False)
         stream = BytesIO()
         ir.Module.parse(text).operation.write_bytecode(stream)
-        return compile_part(Part("glue", stream.getvalue(), exported), lambda module: None, "")
+    with machine.making(machine.target, "", lambda module: None) as code:
+        return code.of_part(Part("glue", stream.getvalue(), exported))
 
 
 def _wrapper(name: str, to: str, signature: str) -> str:
@@ -53,7 +53,7 @@ def _wrapper(name: str, to: str, signature: str) -> str:
     value, back = ("", "llvm.return") if result == "()" else ("%r = ", f"llvm.return %r : {result}")
     return (
         f"llvm.func @{to}({', '.join(types)}){returned}\n"
-        f"llvm.func @{name}({arguments}){returned} {_CPU} {{\n"
+        f"llvm.func @{name}({arguments}){returned} {{\n"
         f"  {value}llvm.call @{to}({passed}) : ({', '.join(types)}) -> {result}\n  {back}\n}}"
     )
 
@@ -84,12 +84,12 @@ def _calls(program: str, run: str) -> str:
     return f"""
 llvm.func @numc_linked_program(!llvm.ptr, !llvm.ptr) -> !llvm.ptr
 llvm.func @numc_linked_run(!llvm.ptr, !llvm.ptr, !llvm.ptr, i32, !llvm.ptr) -> i32
-llvm.func @{program}(%error: !llvm.ptr) -> !llvm.ptr {_CPU} {{
+llvm.func @{program}(%error: !llvm.ptr) -> !llvm.ptr {{
   %made = llvm.mlir.addressof @made : !llvm.ptr
   %r = llvm.call @numc_linked_program(%made, %error) : (!llvm.ptr, !llvm.ptr) -> !llvm.ptr
   llvm.return %r : !llvm.ptr
 }}
-llvm.func @{run}(%inputs: !llvm.ptr, %outputs: !llvm.ptr, %threads: i32, %error: !llvm.ptr) -> i32 {_CPU} {{
+llvm.func @{run}(%inputs: !llvm.ptr, %outputs: !llvm.ptr, %threads: i32, %error: !llvm.ptr) -> i32 {{
   %made = llvm.mlir.addressof @made : !llvm.ptr
   %r = llvm.call @numc_linked_run(%made, %inputs, %outputs, %threads, %error)
     : (!llvm.ptr, !llvm.ptr, !llvm.ptr, i32, !llvm.ptr) -> i32

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import struct
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,9 +15,9 @@ import numpy as np
 from numc.compiler.deploy.data_object import write_data_object
 from numc.compiler.deploy.glue import functions_of, glue
 from numc.compiler.deploy.header import header, identifier
-from numc.compiler.deploy.linker import MACHINES, link_shared, linker
+from numc.compiler.deploy.linker import link_shared, linker
+from numc.compiler.deploy.machines import MACHINES, Machine, machine_number
 from numc.runtime.abi import encode_abi
-from numc.runtime.archive import MAGIC
 from numc.runtime.container import Contents, padded, read_program, weight_places
 from numc.runtime.library import FILE_NAME, find_library, include_folder, library
 from numc.runtime.program import Program
@@ -46,27 +45,29 @@ def export_shared(
     path: str | os.PathLike[str],
     *,
     name: str | None = None,
-    runtime: bool = True,
+    runtime: bool | str | os.PathLike[str] = True,
 ) -> Exported:
     """Write a program as the shared object `path`, ``lib<name>.so``, and its C header ``<name>.h`` beside it.
 
     The object needs libnumc_runtime.so at run time, and the header numc.h: both are copied beside them too unless
     `runtime` is false. Code and weights are those of the program, with the same bits; processes share their memory.
+    The program may be for another machine than this one.
 
     Args:
         program: a program, or the path of a program file.
         path: where the object goes; it ends with ``.so``.
         name: an identifier that the functions begin with; by default from the name of the file.
-        runtime: copy the runtime.
+        runtime: copy the runtime of this numc, or the one at this path: that of the program's machine.
 
     Raises:
-        NumcError: for a path or a name that does not fit, without a linker, and for a machine that it cannot link for.
+        NumcError: for a path or a name that does not fit, without a linker, for a machine that it cannot link for, and
+            for the runtime of another machine than the program's.
     """
     target = checked_path(path)
     if target.suffix != _SUFFIX or target.stem in ("", "lib"):
         near = f"lib{identifier(target.stem)}{_SUFFIX}"
         raise NumcError(f"{target}: want a name that ends with {_SUFFIX}, such as {near}")
-    checked(runtime, "runtime", bool, "True or False")
+    checked(runtime, "runtime", bool | str | os.PathLike, f"True, False or the path of a {FILE_NAME}")
     stem = target.name[: -len(_SUFFIX)].removeprefix("lib")
     own = identifier(stem) if name is None else name
     if not isinstance(own, str) or identifier(own) != own:
@@ -78,40 +79,61 @@ def export_shared(
         check_writable(file)
     contents = program.contents if isinstance(program, Program) else read_program(program)
     machine = _machine(contents.code)
+    copied = _runtime(runtime, machine) if runtime is not False else ()
     linker(machine)
     version = library().numc_version().decode()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         made = folder / target.name
         parts = _parts(contents, machine, own, version, folder)
-        visible, libraries = functions_of(own), find_library().parent
-        link_shared(made, machine, parts, visible=visible, libraries=libraries, folder=folder)
+        link_shared(made, machine, parts, visible=functions_of(own), folder=folder)
         with open(made, "rb") as linked:
             write_whole(target, lambda file: shutil.copyfileobj(linked, file))
     text = header(own, target.name, contents.abi, _arithmetic(contents))
     write_whole(beside, lambda file: file.write(text.encode()))
-    return Exported(own, target, beside, tuple(_runtime(target.parent)) if runtime else ())
+    return Exported(own, target, beside, tuple(_copies(copied, target.parent)))
 
 
-def _machine(code: bytes) -> int:
-    """The machine of an object, or of the first one of an archive."""
-    if not code.startswith((MAGIC, b"\x7fELF")):  # that of a GPU's program
-        raise NumcError("code of no machine: shared objects are made for x86-64 only: want another target")
-    start = code.find(b"\x7fELF") if code.startswith(MAGIC) else 0
-    (machine,) = struct.unpack_from("<H", code, start + 18)
-    if machine not in MACHINES:
-        raise NumcError(f"code of machine {machine}: shared objects are made for x86-64 only: want another target")
-    return int(machine)
+def _machine(code: bytes) -> Machine:
+    """The machine of a program's code."""
+    number = machine_number(code)
+    if number not in MACHINES:  # None: a GPU's program
+        names = " and ".join(machine.name for machine in MACHINES.values())
+        raise NumcError(f"code of {_named(number)}: shared objects are made for {names} only: want another target")
+    return MACHINES[number]
 
 
-def _parts(contents: Contents, machine: int, name: str, version: str, folder: Path) -> Sequence[Path]:
+def _named(number: int | None) -> str:
+    """A machine in messages."""
+    if number in MACHINES:
+        return MACHINES[number].name
+    return "no machine" if number is None else f"machine {number}"
+
+
+def _runtime(runtime: bool | str | os.PathLike[str], machine: Machine) -> Sequence[Path]:
+    """The files that a shared object of a machine needs: the library, of this numc or at a path, and headers."""
+    file = find_library() if runtime is True else checked_path(runtime)
+    wanted = f"want the {FILE_NAME} of numc for {machine.name}"
+    try:
+        number = machine_number(file.read_bytes())
+    except OSError as error:
+        raise NumcError(f"{file}: cannot read: {error.strerror or error}: {wanted}") from None
+    if number != machine.number:
+        raise NumcError(
+            f"{file}: code of {_named(number)}, and the program is for {machine.name}: {wanted} (--runtime, runtime=), "
+            "or none (--no-runtime, runtime=False)"
+        )
+    return [file, *(include_folder() / f"numc{suffix}" for suffix in (".h", ".hpp"))]
+
+
+def _parts(contents: Contents, machine: Machine, name: str, version: str, folder: Path) -> Sequence[Path]:
     weights = [np.ascontiguousarray(w) if w.ndim else w for w in contents.weights]
     places, size = weight_places(weights)
     abi = encode_abi(contents.abi, weights)
     code, data, calls = (folder / file for file in ("code.a", "data.o", "calls.o"))
     code.write_bytes(contents.code)
-    write_data_object(data, machine, {"numc_abi": [abi], "numc_weights": padded(places, size)})
-    calls.write_bytes(glue(name, version, contents.abi.entry, len(abi), size))
+    write_data_object(data, machine.number, {"numc_abi": [abi], "numc_weights": padded(places, size)})
+    calls.write_bytes(glue(machine, name, version, contents.abi.entry, (len(abi), size)))
     return calls, code, data
 
 
@@ -120,10 +142,10 @@ def _arithmetic(contents: Contents) -> str:
     return ", ".join(used) or str(contents.manifest["fma"])
 
 
-def _runtime(folder: Path) -> Iterator[Path]:
-    """Copy what a shared object needs to a folder."""
-    for source in (find_library(), *(include_folder() / f"numc{suffix}" for suffix in (".h", ".hpp"))):
-        copy = folder / (FILE_NAME if source.suffix == _SUFFIX else source.name)
+def _copies(files: Sequence[Path], folder: Path) -> Iterator[Path]:
+    """Copy files to a folder, the library by its name."""
+    for source in files:
+        copy = folder / (FILE_NAME if source is files[0] else source.name)
         content = source.read_bytes()
         if not copy.is_file() or copy.read_bytes() != content:
             write_whole(copy, lambda file, content=content: file.write(content))  # type: ignore[misc]

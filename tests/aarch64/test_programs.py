@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from emulated import ROOT, Emulated, both, first_difference
+import numc
+from emulated import COMPILER, ROOT, Emulated, both, first_difference
 from numc.cli import main
 from numc.frontends.load import load_file
 from numc.runtime import include_folder, library_folder
+from numc.support.errors import NumcError
 
 pytestmark = pytest.mark.all
 HERE = Path(__file__).parent
@@ -55,6 +59,34 @@ def test_a_c_program_prints_the_same(emulated: Emulated, tmp_path: Path) -> None
     here = subprocess.run([made, _compiled("host", tmp_path)], capture_output=True, text=True, check=True)
     assert there.stdout == here.stdout
     assert there.stdout.count(" ") == 20  # of two images the scores of ten digits
+
+
+@pytest.mark.parametrize("linker", ["ld.lld", "aarch64-linux-gnu-ld"])
+def test_a_shared_object(linker: str, emulated: Emulated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that a linker makes here, in a C program that runs there, in one folder and without anything else."""
+    if shutil.which(linker) is None:
+        pytest.skip(f"needs {linker}, of the package {'lld' if linker == 'ld.lld' else 'binutils-aarch64-linux-gnu'}")
+    monkeypatch.setenv("NUMC_LINKER", linker)
+    program, out = _compiled("aarch64", tmp_path), tmp_path / "out"
+    out.mkdir()
+    runtime = emulated.folder / "runtime" / "libnumc_runtime.so"
+    assert main(["export", str(program), "--shared", str(out / "libmlp.so"), "--runtime", str(runtime)]) == 0
+    flags = [f"-I{out}", f"-L{out}", "-lmlp", "-lnumc_runtime", "-Wl,-rpath,$ORIGIN", "-o", out / "exported"]
+    subprocess.run([COMPILER, "-std=c99", EXAMPLES / "c" / "exported.c", *flags], check=True)
+    done = emulated.execute(out / "exported", LD_LIBRARY_PATH="")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = np.array([float.fromhex(line) for line in done.stdout.split()], np.float32)
+    here = numc.load(_compiled("host", tmp_path))(np.ones((1, 64), np.float32))
+    assert found.tobytes() == np.asarray(here).tobytes()
+    rows = subprocess.run(["readelf", "-lW", out / "libmlp.so"], capture_output=True, text=True, check=True).stdout
+    assert not re.search(r"LOAD .* RWE ", rows)  # nothing is both written and executed
+
+
+def test_a_shared_object_needs_the_runtime_of_its_machine(emulated: Emulated, tmp_path: Path) -> None:
+    with pytest.raises(NumcError, match=r"\.so: code of x86-64, and the program is for aarch64: want the libnumc_run"):
+        numc.export_shared(_compiled("aarch64", tmp_path), tmp_path / "libmlp.so")
+    made = numc.export_shared(_compiled("aarch64", tmp_path), tmp_path / "libmlp.so", runtime=False)
+    assert made.runtime == ()
 
 
 def test_a_program_for_another_architecture_is_refused(emulated: Emulated, tmp_path: Path) -> None:

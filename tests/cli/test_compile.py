@@ -271,3 +271,8 @@ def test_calibration_data_that_is_no_set_of_inputs(numc_run, folder):
     assert done.error.startswith("calibration data: ")
     done = numc_run("compile", model, "--fma", "int8", "--calibrate", "y.npz", "--emit", "numc")
     assert done.error == "--emit writes IR text, --calibrate makes a program: leave one of them out"
+
+
+def test_an_export_with_a_runtime_and_without(numc_run):
+    done = numc_run("export", "m.numc", "--shared", "libm.so", "--runtime", "libnumc_runtime.so", "--no-runtime")
+    assert (done.status, done.err) == (2, "numc: error: --no-runtime copies no runtime: leave --runtime out\n")

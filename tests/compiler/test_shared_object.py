@@ -113,7 +113,7 @@ def test_what_refuses(tmp_path, monkeypatch):
         numc.export_shared(program, tmp_path / "libnet.so", name="2 nets")
     with pytest.raises(NumcError, match="^name: got 'numc', whose header is the runtime's own: want another one$"):
         numc.export_shared(program, tmp_path / "libnumc.so")
-    with pytest.raises(NumcError, match="^runtime: got int, want True or False$"):
+    with pytest.raises(NumcError, match="^runtime: got int, want True, False or the path of a libnumc_runtime.so$"):
         numc.export_shared(program, tmp_path / "libnet.so", runtime=1)
     monkeypatch.setenv("NUMC_LINKER", "no-such-linker")
     with pytest.raises(NumcError, match="^NUMC_LINKER=no-such-linker: no such command: want the name of GNU ld or of"):
@@ -126,8 +126,37 @@ def test_what_refuses(tmp_path, monkeypatch):
     with pytest.raises(NumcError, match=r"^no linker \(ld.lld, .*ld\): install binutils or lld, or name one by the"):
         numc.export_shared(program, tmp_path / "libnet.so")
     assert not list(tmp_path.glob("*.so"))  # all or nothing
-    with pytest.raises(NumcError, match="^code of machine 183: shared objects are made for x86-64 only: want another"):
-        shared_object._machine(b"\x7fELF".ljust(18, b"\0") + (183).to_bytes(2, "little"))
+    text = "^code of machine 243: shared objects are made for x86-64 and aarch64 only: want another target$"
+    with pytest.raises(NumcError, match=text):
+        shared_object._machine(_elf(243))
+
+
+def _elf(machine):
+    """The begin of an ELF file."""
+    return b"\x7fELF".ljust(18, b"\0") + machine.to_bytes(2, "little")
+
+
+def test_a_runtime_that_does_not_fit(tmp_path):
+    """Nothing is written without the runtime of the program's own machine."""
+    program, file = compiled(tmp_path, fma="fp32", target="portable"), tmp_path / "libnumc_runtime.so"
+    wanted = "want the libnumc_runtime.so of numc for x86-64"
+    with pytest.raises(NumcError) as error:
+        numc.export_shared(program, tmp_path / "libnet.so", runtime=file)
+    assert str(error.value) == f"{file}: cannot read: No such file or directory: {wanted}"
+    for content, what in (
+        (_elf(183), "aarch64"),
+        (_elf(243), "machine 243"),
+        (b"text", "no machine"),
+        (b"", "no machine"),
+    ):
+        file.write_bytes(content)
+        with pytest.raises(NumcError) as error:
+            numc.export_shared(program, tmp_path / "libnet.so", runtime=file)
+        assert str(error.value) == (
+            f"{file}: code of {what}, and the program is for x86-64: {wanted} (--runtime, runtime=), or none "
+            "(--no-runtime, runtime=False)"
+        )
+    assert not (tmp_path / "libnet.so").exists()
 
 
 def test_a_runtime_of_another_version_is_refused(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""What is published: what the source archive and the wheel contain, and that the wheel works where nothing else is.
+"""What is published: what the source archive and the wheels contain, and that they work where nothing else is.
 
 `make wheel` runs these tests on the files in NUMC_DIST. Without that variable they build them, which takes minutes.
 """
@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import re
+import shlex
 import shutil
 import stat
 import subprocess
@@ -16,16 +18,22 @@ import sysconfig
 import tarfile
 import tempfile
 import zipfile
+from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import numc
 from rooms import ROOMS, ROOT
+from tools import emulated_python
+from tools.build_wheel import MACHINES
 
 pytestmark = pytest.mark.slow
 
+LOADERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"}
 COMPILERS = ("cc", "c++", "gcc", "g++", "clang", "ld", "as", "cmake", "ninja", "make")
+INFO = f"numc-{numc.__version__}.dist-info"
 TOOLS = "/usr/sbin:/usr/bin:/sbin:/bin"
 # A root folder that has nothing but the folders named, as they are. The mounts are seen by this one process only.
 CONTAINER = """
@@ -44,7 +52,7 @@ exec env -i HOME="$HOME" PATH="$PATH" chroot "$root" "$@"
 
 @pytest.fixture(scope="module")
 def published():
-    """The folder with the source archive and the wheel."""
+    """The folder with the source archive and the wheels."""
     if given := os.environ.get("NUMC_DIST"):
         yield Path(given)
         return
@@ -60,19 +68,38 @@ def archive(published):
 
 
 @pytest.fixture(scope="module")
-def wheel(published):
-    (file,) = published.glob("numc-*.whl")
-    return file
+def wheels(published):
+    """By machine."""
+    files = {file.stem.split("manylinux_2_27_")[-1]: file for file in published.glob("numc-*.whl")}
+    assert set(files) == set(MACHINES)
+    return files
 
 
 @pytest.fixture(scope="module")
-def venv(wheel):
-    """A virtual environment with the wheel, its dependencies, and no more."""
+def venv(wheels):
+    """A virtual environment with the wheel for this machine, its dependencies, and no more."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, "-m", "venv", "--copies", folder], check=True)
         pip = [Path(folder, "bin", "python"), "-m", "pip", "--disable-pip-version-check"]
-        subprocess.run([*pip, "install", "--quiet", "--only-binary", ":all:", wheel], check=True)
+        subprocess.run([*pip, "install", "--quiet", "--only-binary", ":all:", wheels[platform.machine()]], check=True)
         yield Path(folder)
+
+
+@pytest.fixture(scope="module")
+def python_of_aarch64(wheels):
+    """Python under qemu-aarch64 with the wheel for it and its dependencies; the code generator is that of here."""
+    for command, package in emulated_python.NEEDED.items():
+        if shutil.which(command) is None:
+            pytest.skip(f"needs {command}, of the package {package}")
+    generator = f"llvmlite=={version('llvmlite')}"
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            python = emulated_python.make(Path(folder))
+        except subprocess.CalledProcessError as error:
+            pytest.skip(f"needs Debian's packages for arm64, and pip: {shlex.join(error.cmd)}: {error.stderr[-200:]}")
+        pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--only-binary", ":all:"]
+        subprocess.run([*pip, wheels["aarch64"], generator], check=True)
+        yield python
 
 
 def repository() -> set[str]:
@@ -90,14 +117,14 @@ def test_the_source_archive_is_the_repository(archive):
     assert links == {f"src/numc/{room}": f"../../{room}" for room in ROOMS}
 
 
-def test_the_wheel_is_the_package_and_nothing_else(wheel):
+@pytest.mark.parametrize("machine", MACHINES)
+def test_the_wheel_is_the_package_and_nothing_else(machine, wheels):
     sources = [name for name in repository() if name.startswith(ROOMS)]
     built = ("runtime/src/", "runtime/package/", "runtime/toolchains/", "runtime/CMakeLists.txt")
     sources = [name for name in sources if not name.startswith(built)]
     own = [name.removeprefix("src/numc/") for name in repository() if re.match(r"src/numc/.*\.", name)]
-    info = [f"numc-{numc.__version__}.dist-info/{name}" for name in ("METADATA", "WHEEL", "RECORD", "entry_points.txt")]
-    info.append(f"numc-{numc.__version__}.dist-info/licenses/LICENSE")
-    with zipfile.ZipFile(wheel) as archive:
+    info = [f"{INFO}/{name}" for name in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")]
+    with zipfile.ZipFile(wheels[machine]) as archive:
         files = [entry for entry in archive.infolist() if not entry.is_dir()]
     assert {entry.filename for entry in files} == {
         *(f"numc/{name}" for name in (*sources, *own)),
@@ -109,19 +136,24 @@ def test_the_wheel_is_the_package_and_nothing_else(wheel):
     assert {stat.S_IFMT(entry.external_attr >> 16) for entry in files} <= {0, stat.S_IFREG}
 
 
-def test_the_library_runs_on_old_systems_and_shows_nothing_of_the_cpp_library(wheel, tmp_path):
+@pytest.mark.parametrize("machine", MACHINES)
+def test_the_library_runs_on_old_systems_and_shows_nothing_of_the_cpp_library(machine, wheels, tmp_path):
     from elftools.elf.elffile import ELFFile  # auditwheel depends on it
 
-    assert wheel.name == f"numc-{numc.__version__}-py3-none-manylinux_2_27_x86_64.whl"
-    with zipfile.ZipFile(wheel) as archive:
+    assert wheels[machine].name == f"numc-{numc.__version__}-py3-none-manylinux_2_27_{machine}.whl"
+    with zipfile.ZipFile(wheels[machine]) as archive:
+        assert f"Tag: py3-none-manylinux_2_27_{machine}\n" in archive.read(f"{INFO}/WHEEL").decode()
         library = archive.extract("numc/runtime/libnumc_runtime.so", tmp_path)
     with open(library, "rb") as file:
         elf = ELFFile(file)
-        needed = {tag.needed for tag in elf.get_section_by_name(".dynamic").iter_tags("DT_NEEDED")}
+        assert elf["e_machine"] == f"EM_{machine.upper()}"
+        tags = list(elf.get_section_by_name(".dynamic").iter_tags())
         symbols = [s for s in elf.get_section_by_name(".dynsym").iter_symbols() if s["st_shndx"] != "SHN_UNDEF"]
         versions = elf.get_section_by_name(".gnu.version_r").iter_versions()
         glibc = {version.name for _, auxiliary in versions for version in auxiliary}
-    assert needed <= {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "ld-linux-x86-64.so.2"}
+    needed = {tag.needed for tag in tags if tag.entry.d_tag == "DT_NEEDED"}
+    assert needed <= {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", LOADERS[machine]}
+    assert not {tag.entry.d_tag for tag in tags} & {"DT_RPATH", "DT_RUNPATH"}
     assert {name for name in glibc if name.startswith("GLIBC_")} == glibc
     newest = max(tuple(map(int, name.removeprefix("GLIBC_").split("."))) for name in glibc)
     assert newest <= (2, 27), glibc
@@ -178,6 +210,31 @@ def test_the_main_job_without_a_compiler(venv, tmp_path, place):
 
 def digest(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def test_the_wheel_for_aarch64(python_of_aarch64, tmp_path, monkeypatch):
+    """It compiles the program that this machine compiles for it, and computes what this machine does."""
+    shutil.copy(ROOT / "examples" / "digits" / "mlp.onnx", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    options = {"fma": "bf16_1_2", "cache": False}
+    numc.compile("mlp.onnx", target="aarch64", **options).save("here.numc")
+
+    def run(*command: str) -> str:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("NUMC_", "PYTHON"))}
+        done = subprocess.run(
+            [python_of_aarch64, "-I", "-m", "numc", *command], env=kept, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert "host: aarch64" in run("doctor")
+    run("compile", "mlp.onnx", "--fma", "bf16_1_2", "--no-cache", "-o", "there.numc")
+    assert Path("there.numc").read_bytes() == Path("here.numc").read_bytes()
+    x = np.random.default_rng(0).standard_normal((4, 64)).astype(np.float32)
+    np.save("x.npy", x)
+    run("run", "there.numc", "--input", "x=x.npy", "--output", "y.npz")
+    want = np.asarray(numc.compile("mlp.onnx", **options)(x))
+    assert np.load("y.npz")["logits"].tobytes() == want.tobytes()
 
 
 def test_uninstalling_leaves_nothing(venv):

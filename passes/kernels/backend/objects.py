@@ -66,6 +66,10 @@ class ObjectCode:
             objects.append(made.result())
         return objects[0] if len(objects) == 1 else archive(objects)
 
+    def of_part(self, part: Part) -> bytes:
+        """Return the object of a part that is no part of the module."""
+        return self._pool.submit(self._made, part).result()
+
     def _submit(self, parts: list[Part]) -> None:
         self._objects += [(p.layer, self._pool.submit(self._made, p)) for p in parts]
 
