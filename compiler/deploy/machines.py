@@ -32,15 +32,29 @@ class Machine(NamedTuple):
 
 
 _ALL = (
-    Machine("x86-64", 62, "elf_x86_64", "x86_64-linux-gnu-ld", TARGETS["portable"], x86_code.object_code),
-    Machine("aarch64", 183, "aarch64linux", "aarch64-linux-gnu-ld", TARGETS["aarch64"], aarch64_code.object_code),
+    Machine(
+        "x86-64",
+        62,
+        emulation="elf_x86_64",
+        linker="x86_64-linux-gnu-ld",
+        target=TARGETS["portable"],
+        making=x86_code.object_code,
+    ),
+    Machine(
+        "aarch64",
+        183,
+        emulation="aarch64linux",
+        linker="aarch64-linux-gnu-ld",
+        target=TARGETS["aarch64"],
+        making=aarch64_code.object_code,
+    ),
 )
 MACHINES: Mapping[int, Machine] = MappingProxyType({machine.number: machine for machine in _ALL})
 
 
-def machine_number(content: bytes) -> int | None:
-    """Return the machine of an ELF file, or of the first one of an archive; None if it is neither."""
+def machine_number(content: bytes) -> int:
+    """Return the machine of an ELF file, or of the first one of an archive; 0, that is none, if it is neither."""
     begin = content.find(_ELF) if content.startswith(MAGIC) else 0
     if not content.startswith(_ELF, begin) or len(content) < begin + _MACHINE_AT + 2:
-        return None
+        return 0
     return int(struct.unpack_from("<H", content, begin + _MACHINE_AT)[0])

@@ -97,17 +97,17 @@ def export_shared(
 def _machine(code: bytes) -> Machine:
     """The machine of a program's code."""
     number = machine_number(code)
-    if number not in MACHINES:  # None: a GPU's program
+    if number not in MACHINES:  # a GPU's program has none
         names = " and ".join(machine.name for machine in MACHINES.values())
         raise NumcError(f"code of {_named(number)}: shared objects are made for {names} only: want another target")
     return MACHINES[number]
 
 
-def _named(number: int | None) -> str:
+def _named(number: int) -> str:
     """A machine in messages."""
     if number in MACHINES:
         return MACHINES[number].name
-    return "no machine" if number is None else f"machine {number}"
+    return f"machine {number}" if number else "no machine"
 
 
 def _runtime(runtime: bool | str | os.PathLike[str], machine: Machine) -> Sequence[Path]:

@@ -24,9 +24,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import emulated_python
 import numc
 from rooms import ROOMS, ROOT
-from tools import emulated_python
 from tools.build_wheel import MACHINES
 
 pytestmark = pytest.mark.slow

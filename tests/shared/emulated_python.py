@@ -1,6 +1,6 @@
 """Python for AArch64 where no such machine is: Debian's, under qemu-aarch64, with pip.
 
-``python -m tools.emulated_python FOLDER`` makes the new folder, in which ``usr/bin/python3`` starts it. It needs
+``python tests/shared/emulated_python.py FOLDER`` makes the new folder, in which ``usr/bin/python3`` starts it. It needs
 qemu-aarch64 (Debian's qemu-user), apt-get with Debian's archive, and pip with a package index. Nothing of the system is
 changed, and the folder cannot be moved.
 """
@@ -12,6 +12,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 EMULATOR = "qemu-aarch64"
@@ -39,10 +40,10 @@ def make(folder: Path) -> Path:
         "Dir::Cache::archives": packages,
     }
     apt = ["apt-get", "--quiet", "--yes", *(f"--option={name}={value}" for name, value in settings.items())]
-    _run(*apt, "update")
-    _run(*apt, "install", "--download-only", *PACKAGES)
+    _run([*apt, "update"])
+    _run([*apt, "install", "--download-only", *PACKAGES])
     for package in sorted(packages.glob("*.deb")):
-        _run("dpkg-deb", "--extract", package, root)
+        _run(["dpkg-deb", "--extract", package, root])
     shutil.rmtree(own)
     python = root / "usr" / "bin" / "python3"
     start = shlex.join([EMULATOR, "-L", str(root), "-0", str(python), str(python.resolve())])
@@ -51,11 +52,12 @@ def make(folder: Path) -> Path:
     python.chmod(0o755)
     for rule in root.glob("usr/lib/python3*/EXTERNALLY-MANAGED"):
         rule.unlink()
-    _run(sys.executable, "-m", "pip", "install", "--quiet", "--target", root / "usr/lib/python3/dist-packages", "pip")
+    installed = root / "usr" / "lib" / "python3" / "dist-packages"
+    _run([sys.executable, "-m", "pip", "install", "--quiet", "--target", installed, "pip"])
     return python
 
 
-def _run(*command: object) -> None:
+def _run(command: Sequence[object]) -> None:
     subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True)
 
 
