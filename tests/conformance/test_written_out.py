@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
 
 import arithmetic_vectorised as vectorised
 import numc
@@ -15,7 +16,7 @@ from numc import reference
 from numc.numerics.grammar import parse_fma
 from numc.numerics.reference.hadamard import hadamard_matrix
 from numc.support.errors import NumcError
-from tiers import one_in
+from tiers import by_default, one_in
 
 F32 = npt.NDArray[np.float32]
 _E4M3 = "mx(e4m3fn,tensor,scale=fp32,rule=inverse)"
@@ -179,13 +180,48 @@ def test_errors_of_texts(text: str, message: str) -> None:
     assert str(error.value) == message
 
 
-def test_free_sizes_and_other_reductions_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(NumcError) as error:
-        numc.compile("examples/digits/cnn.onnx", fma="mx(e4m3fn,tensor,scale=fp32)")
-    assert str(error.value) == (
-        "contraction 'node_conv2d': sizes of it are free, and 'fma(a=mx(e4m3fn,tensor,scale=fp32),acc=fp32)' takes "
-        "it apart: want inputs of fixed sizes, x=?x64 with a number for each ? (--shape)"
-    )
+class Product(torch.nn.Module):
+    def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return a @ b
+
+
+class Images(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Conv2d(5, 7, 3, padding=1)
+
+    def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return self.layer(a[:, None, :, None].expand(-1, 5, -1, 4)) + b.sum()
+
+
+FREE = [
+    "fma(a=mx(e4m3fn,16,scale=fp32,rows=16),b=mx(e4m3fn,16,scale=fp32,rows=16),acc=fp32)",
+    "te_fp8@hopper",
+    "nvfp4@blackwell",
+    "fma(a=mx(int4,row,scale=fp16),b=mx(int4,row,scale=fp16),acc=fp32,hadamard=16)",
+    "fma(a=bf16,b=mx(uint4,16,scale=fp16),acc=fp32)",
+]
+
+
+@pytest.mark.parametrize(
+    ("module", "fma"), by_default([(m, f) for m in (Product, Images) for f in FREE], [(Product, FREE[0])])
+)
+def test_free_sizes_give_the_bits_of_fixed_ones(module: type[torch.nn.Module], fma: str) -> None:
+    """Rows and steps of the reduction, or images and their height, that fill no tile, one, and several."""
+    torch.manual_seed(0)
+    n, k = torch.export.Dim("n"), torch.export.Dim("k", min=2)
+    model, first = module().eval(), (torch.randn(3, 5), torch.randn(5, 6))
+    free = numc.compile(model, first, fma=fma, dynamic_shapes=({0: n, 1: k}, {0: k}))
+    for rows, steps in ((1, 2), (17, 35)):
+        x = torch.randn(rows, steps), torch.randn(steps, 6)
+        fixed = numc.compile(model, x, fma=fma)
+        found, want = (np.asarray(program(*(each.numpy() for each in x))) for program in (free, fixed))
+        assert found.tobytes() == want.tobytes()
+    if module is Product:
+        assert np.asarray(free(np.zeros((0, 4), np.float32), np.zeros((4, 6), np.float32))).shape == (0, 6)
+
+
+def test_other_reductions_are_refused(tmp_path: Path) -> None:
     text = tmp_path / "squares.mlir"
     text.write_text(SQUARES)
     with pytest.raises(NumcError) as error:

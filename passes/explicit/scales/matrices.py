@@ -1,37 +1,30 @@
-"""Tensors of static sizes as matrices of rows along a reduction, and what is computed of them element by element."""
+"""Tensors as matrices of rows along a reduction, and what is computed of them element by element."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
 from numc.passes import linalg
-from numc.passes.explicit.stored_bits import collapsed, expanded
+from numc.passes.explicit.scales.run_sizes import Size, first, is_same, known, product, reshaped, sizes
 
 Body = Callable[..., ir.Value]
 PARALLEL, REDUCTION = "parallel", "reduction"
-_WHERE: tuple[list[ir.Value], ...] = ([], [], [])  # offsets, sizes and strides that are no constants
 
 
-def sizes(value: ir.Value) -> list[int]:
-    """The sizes of a tensor."""
-    return list(ir.RankedTensorType(value.type).shape)
-
-
-def shaped(value: ir.Value, shape: Sequence[int]) -> ir.Value:
+def shaped(value: ir.Value, shape: Sequence[Size]) -> ir.Value:
     """A tensor with the same elements in other sizes."""
-    return value if sizes(value) == list(shape) else expanded(collapsed(value), shape)
+    return value if is_same(sizes(value), shape) else reshaped(value, shape)
 
 
-def empty(shape: Sequence[int], kind: ir.Type) -> ir.Value:
+def empty(shape: Sequence[Size], kind: ir.Type) -> ir.Value:
     """A tensor of these sizes without values."""
     return tensor.EmptyOp(shape, kind).result
 
 
-def filled(shape: Sequence[int], kind: ir.Type, value: float) -> ir.Value:
+def filled(shape: Sequence[Size], kind: ir.Type, value: float) -> ir.Value:
     """A tensor with a constant in every place."""
     number = arith.ConstantOp(kind, value).result
     return linalg.filled(empty(shape, kind), number)
@@ -39,7 +32,7 @@ def filled(shape: Sequence[int], kind: ir.Type, value: float) -> ir.Value:
 
 def computed(
     inputs: Sequence[tuple[ir.Value, Sequence[int]]],
-    shape: Sequence[int],
+    shape: Sequence[Size],
     body: Body,
     kind: ir.Type | None = None,
 ) -> ir.Value:
@@ -65,24 +58,25 @@ def reduced(
     return linalg.generic([value for value, _ in inputs], start, maps, kinds, body)
 
 
-def filled_up(matrix: ir.Value, rows: int, steps: int) -> ir.Value:
+def filled_up(matrix: ir.Value, rows: Size, steps: Size) -> ir.Value:
     """A matrix with zeros behind its rows and its columns, up to these sizes."""
-    if sizes(matrix) == [rows, steps]:
+    own = sizes(matrix)
+    if is_same(own, [rows, steps]):
         return matrix
     whole = filled([rows, steps], ir.RankedTensorType(matrix.type).element_type, 0.0)
-    return tensor.InsertSliceOp(matrix, whole, *_WHERE, [0, 0], sizes(matrix), [1, 1]).result
+    return tensor.InsertSliceOp(matrix, whole, *first(own)).result
 
 
-def first_steps(matrix: ir.Value, rows: int, steps: int) -> ir.Value:
+def first_steps(matrix: ir.Value, rows: Size, steps: Size) -> ir.Value:
     """The first rows and columns of a matrix."""
-    if sizes(matrix) == [rows, steps]:
-        return matrix
     shape = [rows, steps]
-    cut = ir.RankedTensorType.get(shape, ir.RankedTensorType(matrix.type).element_type)
-    return tensor.ExtractSliceOp(cut, matrix, *_WHERE, [0, 0], shape, [1, 1]).result
+    if is_same(sizes(matrix), shape):
+        return matrix
+    cut = ir.RankedTensorType.get(known(shape), ir.RankedTensorType(matrix.type).element_type)
+    return tensor.ExtractSliceOp(cut, matrix, *first(shape)).result
 
 
-def operand_matrix(generic: ir.Operation, number: int, trips: Sequence[int]) -> tuple[ir.Value, list[int]]:
+def operand_matrix(generic: ir.Operation, number: int, trips: Sequence[Size]) -> tuple[ir.Value, list[int]]:
     """The rows of an operand of a contraction, (rows, steps), and the loops that its rows are.
 
     trips: the trip counts of the loops. A row is along all reductions, the outermost first.
@@ -108,7 +102,7 @@ def operand_matrix(generic: ir.Operation, number: int, trips: Sequence[int]) -> 
         maps = [ir.AffineMap.get(len(loops), 0, exprs), ir.AffineMap.get_identity(len(loops))]
         room = empty(shape, ir.F32Type.get())
         whole = linalg.generic([value], room, maps, [PARALLEL] * len(loops), lambda x, _: taken(x))
-    rows, steps = prod(trips[d] for d in across), prod(trips[d] for d in loops[len(across) :])
+    rows, steps = (product([trips[d] for d in some]) for some in (across, loops[len(across) :]))
     return shaped(whole, [rows, steps]), across
 
 

@@ -29,10 +29,10 @@ from numc.passes.explicit.scales.matrices import (
     operand_matrix,
     reduced,
     shaped,
-    sizes,
 )
+from numc.passes.explicit.scales.run_sizes import Size, ceil_div, equal, loop_trips, product, sizes
 from numc.passes.explicit.stored_bits import integer
-from numc.support.errors import NumcError, quoted, shortened
+from numc.support.errors import NumcError, quoted
 
 _A, _B = 3, 2  # how far the numbers of the conversions are before that of the accumulator
 
@@ -56,19 +56,6 @@ def write_out_scales(module: ir.Operation) -> None:
                 linalg.replace(generic, [_Contraction.of(generic, of).result()])
 
 
-def _free_inputs(op: ir.Operation) -> str:
-    """Which inputs of the program around an operation have free sizes, as --shape takes them."""
-    while op.name != "func.func":
-        op = op.parent.operation
-    texts = []
-    for argument in op.regions[0].blocks[0].arguments:
-        if isinstance(argument.type, ir.RankedTensorType) and not argument.type.has_static_shape:
-            dims = ["?" if argument.type.is_dynamic_dim(n) else str(argument.type.get_dim_size(n))
-                    for n in range(argument.type.rank)]  # fmt: skip
-            texts.append(f"{linalg.name_at(argument.location)}={'x'.join(dims)}")
-    return f", {', '.join(map(shortened, texts))} with a number for each ?" if texts else ""
-
-
 @dataclass
 class _Contraction:
     """A contraction that is written out: its operator, and its operands as matrices with the loops that rows are.
@@ -79,7 +66,7 @@ class _Contraction:
     generic: ir.Operation
     step: ir.Operation
     fma: Fma
-    trips: list[int]
+    trips: list[Size]
     parallel: list[int]
     init: ir.Value
     init_map: ir.AffineMap
@@ -88,21 +75,15 @@ class _Contraction:
 
     @staticmethod
     def of(generic: ir.Operation, contraction: Contracted) -> _Contraction:
-        """Read a contraction. Raises NumcError if one of its sizes is free."""
-        trips, (a, b, c) = linalg.loop_sizes(generic), contraction.numbers
-        if None in trips:
-            raise NumcError(
-                f"contraction {quoted(linalg.name_of(generic))}: sizes of it are free, and '{contraction.fma}' takes "
-                f"it apart: want inputs of fixed sizes{_free_inputs(generic)} (--shape)"
-            )
-        known = [size for size in trips if size is not None]
+        """Read a contraction."""
+        trips, (a, b, c) = loop_trips(generic), contraction.numbers
         parallel = [d for d, loop in enumerate(linalg.iterator_types(generic)) if loop == PARALLEL]
-        both = [operand_matrix(generic, n, known) for n in (a, b)]
+        both = [operand_matrix(generic, n, trips) for n in (a, b)]
         return _Contraction(
             generic=generic,
             step=contraction.step,
             fma=contraction.fma,
-            trips=known,
+            trips=trips,
             parallel=parallel,
             init=generic.operands[c],
             init_map=linalg.indexing_maps(generic)[c],
@@ -139,7 +120,7 @@ class _Contraction:
         return self._reduction(fma, inputs, [*self._sizes, steps], init, self._places(len(self.parallel) + 1))
 
     @property
-    def _sizes(self) -> list[int]:
+    def _sizes(self) -> list[Size]:
         return [self.trips[d] for d in self.parallel]
 
     def _places(self, count: int) -> ir.AffineMap:
@@ -154,7 +135,7 @@ class _Contraction:
         self,
         fma: Fma,
         inputs: list[tuple[ir.Value, list[int]]],
-        loops: list[int],
+        loops: list[Size],
         init: ir.Value,
         places: ir.AffineMap,
     ) -> ir.Value:
@@ -204,11 +185,11 @@ class _Contraction:
             of_rows = each.per_row(each.factors())
             where = [*(self.parallel.index(d) for d in across), count]
             factors.append((shaped(of_rows, [*(self.trips[d] for d in across), groups]), where))
-        if groups == 1:
+        if equal(groups, 1):
             flat = shaped(sums, self._sizes)
             own = [(shaped(value, [*sizes(value)[:-1]]), dims[:-1]) for value, dims in factors]
             return self._scaled(flat, own, of_loops=True)
-        return self._added(sums, factors, groups)
+        return self._added(sums, factors)
 
     def _scaled(
         self, total: ir.Value, factors: Sequence[tuple[ir.Value, Sequence[int]]], *, of_loops: bool = False
@@ -229,7 +210,7 @@ class _Contraction:
         inputs = [total, *(value for value, _ in factors)]
         return linalg.generic(inputs, self.init, [own, *maps, places], [PARALLEL] * count, body)
 
-    def _added(self, sums: ir.Value, factors: list[tuple[ir.Value, list[int]]], groups: int) -> ir.Value:
+    def _added(self, sums: ir.Value, factors: list[tuple[ir.Value, list[int]]]) -> ir.Value:
         """The sums of groups times the products of their scales, added one after the other."""
         count = len(self.parallel)
         maps = [ir.AffineMap.get(count + 1, 0, [ir.AffineDimExpr.get(d) for d in dims]) for _, dims in factors]
@@ -246,8 +227,9 @@ class _Contraction:
 def _rotated(matrix: ir.Value, fma: Fma) -> ir.Value:
     """The rows of a matrix, filled up to whole blocks, times a Hadamard matrix block by block."""
     size, (rows, steps) = fma.hadamard, sizes(matrix)
-    blocks = -(-steps // size)
-    cut = shaped(filled_up(matrix, rows, blocks * size), [rows, blocks, size])
+    blocks = ceil_div(steps, size)
+    whole = product([blocks, size])
+    cut = shaped(filled_up(matrix, rows, whole), [rows, blocks, size])
     entries = hadamard_matrix(size, fma.signs)
     square = ir.RankedTensorType.get([size, size], ir.F32Type.get())
     each = [ir.FloatAttr.get(ir.F32Type.get(), x) for row in entries for x in row]
@@ -255,7 +237,7 @@ def _rotated(matrix: ir.Value, fma: Fma) -> ir.Value:
     start = filled([rows, blocks, size], ir.F32Type.get(), 0.0)
     inputs = [(cut, (0, 1, 3)), (constant, (3, 2))]
     turned = reduced(inputs, (3,), start, (0, 1, 2), _fma)
-    return shaped(turned, [rows, blocks * size])
+    return shaped(turned, [rows, whole])
 
 
 def _taken(x: ir.Value, to: Conversion | GroupConversion) -> ir.Value:

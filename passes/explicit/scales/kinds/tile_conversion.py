@@ -10,13 +10,13 @@ from torch_mlir.dialects import arith, math
 from numc.numerics.binary32 import INFINITY, NAN
 from numc.numerics.formats import FORMATS, Conversion, Fixed
 from numc.numerics.groups import GroupConversion
-from numc.numerics.kinds.scaled_groups import ScaledGroups, saturating
-from numc.numerics.kinds.tile_arrays import Tiling
+from numc.numerics.kinds.scaled_groups import ROW, ScaledGroups, saturating
 from numc.numerics.kinds.zero_points import ZeroPoints
 from numc.passes.dialect import RoundOp
 from numc.passes.explicit.group_codes import MAGNITUDE
 from numc.passes.explicit.inlined import inlined
-from numc.passes.explicit.scales.matrices import computed, filled, filled_up, first_steps, reduced, shaped, sizes
+from numc.passes.explicit.scales.matrices import computed, filled, filled_up, first_steps, reduced, shaped
+from numc.passes.explicit.scales.run_sizes import Size, at_least_one, ceil_div, equal, product, sizes
 from numc.passes.explicit.stored_bits import integer
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.values.group_values import Scaling
@@ -26,6 +26,32 @@ _LARGEST = float(FORMATS["fp32"].max_finite)
 _INTEGERS = Fixed(9, 0)  # more of them than there are quotients
 # Of tiles [down, height, along, width]: those loops that a tile has one value for.
 _ALL, _TILE = (0, 1, 2, 3), (0, 2)
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """A matrix (rows, steps), cut into tiles of `height` rows and `width` steps; counts: of them, down and along."""
+
+    rows: Size
+    steps: Size
+    height: Size
+    width: Size
+    counts: tuple[Size, Size]
+
+    @staticmethod
+    def of(matrix: ir.Value, fmt: ScaledGroups) -> Tiling:
+        """The tiling of a matrix by a format."""
+        rows, steps = sizes(matrix)
+        height = _part(rows, fmt.rows)
+        width = _part(steps, None if fmt.group == ROW else fmt.group)
+        return Tiling(rows, steps, height, width, (ceil_div(rows, height), ceil_div(steps, width)))
+
+
+def _part(size: Size, most: int | None) -> Size:
+    """The size of a tile where a matrix has this one; most: None for all of it."""
+    if most is None:
+        return at_least_one(size)
+    return max(min(most, size), 1) if isinstance(size, int) else most
 
 
 @dataclass(frozen=True)
@@ -62,21 +88,22 @@ class Converted:
     def matrix(self, tiles: ir.Value) -> ir.Value:
         """Tiles as the matrix, without what they were filled up with."""
         down, height, along, width = sizes(tiles)
-        whole = shaped(tiles, [down * height, along * width])
+        whole = shaped(tiles, [product([down, height]), product([along, width])])
         return first_steps(whole, self.tiling.rows, self.tiling.steps)
 
     def per_row(self, values: ir.Value) -> ir.Value:
         """Numbers of tiles, [down, along], for every row: [rows, along]."""
         (down, along), height = self.tiling.counts, self.tiling.height
-        if height == 1:
+        if equal(height, 1):
             return values
         each = computed([(values, (0, 2))], [down, height, along], lambda x: x)
-        return first_steps(shaped(each, [down * height, along]), self.tiling.rows, along)
+        return first_steps(shaped(each, [product([down, height]), along]), self.tiling.rows, along)
 
     def groups(self) -> ir.Value:
         """The elements of every row in groups, [rows, along, width]."""
         down, height, along, width = sizes(self.elements)
-        flat = first_steps(shaped(self.elements, [down * height, along * width]), self.tiling.rows, along * width)
+        steps = product([along, width])
+        flat = first_steps(shaped(self.elements, [product([down, height]), steps]), self.tiling.rows, steps)
         return shaped(flat, [self.tiling.rows, along, width])
 
 
@@ -84,9 +111,9 @@ def converted(matrix: ir.Value, to: GroupConversion, number: int) -> Converted:
     """Convert a matrix (rows, steps) at the insertion point; number: of the operation that its elements draw from."""
     fmt = to.format
     assert isinstance(fmt, ScaledGroups)
-    tiling = Tiling.of(sizes(matrix), fmt)
+    tiling = Tiling.of(matrix, fmt)
     down, along = tiling.counts
-    whole = filled_up(matrix, down * tiling.height, along * tiling.width)
+    whole = filled_up(matrix, product([down, tiling.height]), product([along, tiling.width]))
     tiles = shaped(whole, [down, tiling.height, along, tiling.width])
     most = _largest(tiles)
     if isinstance(fmt, ZeroPoints):
