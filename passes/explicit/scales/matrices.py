@@ -8,7 +8,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
 
 from numc.passes import linalg
-from numc.passes.explicit.scales.run_sizes import Size, first, is_same, known, product, reshaped, sizes
+from numc.passes.explicit.scales.run_sizes import Size, inside, is_same, known, product, reshaped, sizes
 
 Body = Callable[..., ir.Value]
 PARALLEL, REDUCTION = "parallel", "reduction"
@@ -64,7 +64,7 @@ def filled_up(matrix: ir.Value, rows: Size, steps: Size) -> ir.Value:
     if is_same(own, [rows, steps]):
         return matrix
     whole = filled([rows, steps], ir.RankedTensorType(matrix.type).element_type, 0.0)
-    return tensor.InsertSliceOp(matrix, whole, *first(own)).result
+    return tensor.InsertSliceOp(matrix, whole, *inside(own), [1, 1]).result
 
 
 def first_steps(matrix: ir.Value, rows: Size, steps: Size) -> ir.Value:
@@ -73,7 +73,7 @@ def first_steps(matrix: ir.Value, rows: Size, steps: Size) -> ir.Value:
     if is_same(sizes(matrix), shape):
         return matrix
     cut = ir.RankedTensorType.get(known(shape), ir.RankedTensorType(matrix.type).element_type)
-    return tensor.ExtractSliceOp(cut, matrix, *first(shape)).result
+    return tensor.ExtractSliceOp(cut, matrix, *inside(shape), [1, 1]).result
 
 
 def operand_matrix(generic: ir.Operation, number: int, trips: Sequence[Size]) -> tuple[ir.Value, list[int]]:

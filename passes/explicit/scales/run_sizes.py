@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
@@ -72,9 +71,9 @@ def free(shape: Sequence[Size]) -> list[ir.Value]:
     return [size for size in shape if not isinstance(size, int)]
 
 
-def first(shape: Sequence[Size]) -> tuple[Any, ...]:
-    """The arguments of operations on slices for the first elements of these sizes: offsets, sizes and strides."""
-    return [], free(shape), [], [0] * len(shape), known(shape), [1] * len(shape)
+def inside(shape: Sequence[Size]) -> tuple[list[ir.Value], list[ir.Value], list[ir.Value], list[int], list[int]]:
+    """The first arguments of operations on slices for the first elements of these sizes, which the strides follow."""
+    return [], free(shape), [], [0] * len(shape), known(shape)
 
 
 def reshaped(value: ir.Value, shape: Sequence[Size]) -> ir.Value:
