@@ -10,6 +10,10 @@ from numc.passes.kernels.isa.instruction_set import Elementary, Tile, held, regi
 from numc.passes.kernels.isa.sse42 import SSE42
 from numc.passes.kernels.ssa import Type, Value
 
+_UNIT = -149  # the exponent of the last place of the smallest binary32 numbers
+_DOWN = -23  # so many places down, whole numbers are normal, and _UNIT is an exponent of normal numbers
+_LARGEST = (2 - 2.0**-23) * 2.0**127
+
 
 def permute(code: Code, x: Value, index: Value) -> Value:
     """VPERMPS."""
@@ -24,6 +28,22 @@ def shifted_down(code: Code, x: Value, amount: Value) -> Value:
 def barrier(code: Code, values: Sequence[Value]) -> list[Value]:
     """An empty assembler text: LLVM, left free, interleaves so much that it spills registers."""
     return code.assembly("", held(values, "x"), *values)
+
+
+def cut_scaled(code: Code, n: Value, exponent: Value, most: int) -> Value:
+    """Without the bits that are below every binary32 number, cut to 24 bits, and times powers, which is exact."""
+    reached = code.binary("maxsi", exponent, code.int(_UNIT))
+    size = shifted_down(code, code.magnitude(n), code.binary("subi", reached, exponent))
+    # The highest bit that has no place, 24 below the first one, is cleared, so that the conversion rounds down.
+    over = code.binary("xori", code.binary("shrui", size, code.int(24)), code.int(-1))
+    number = code.cast("sitofp", code.binary("andi", size, over), "f32")
+    first = code.int(_DOWN) if most <= 127 + _DOWN else code.binary("shrsi", reached, code.int(1))
+    for power in (first, code.binary("subi", reached, first)):
+        field = code.binary("shli", code.binary("addi", power, code.int(127)), code.int(23))
+        number = code.binary("mulf", number, code.cast("bitcast", field, "f32"))
+    number = code.intrinsic("llvm.x86.avx.min.ps.256", number, code.f32(_LARGEST), result=number.type)
+    sign = code.binary("andi", n, code.int(1 << 31))
+    return code.cast("bitcast", code.binary("ori", code.cast("bitcast", number, "i32"), sign), "f32")
 
 
 def dot_pairs(code: Code, acc: Value, a: Value, b: Value) -> Value:
@@ -50,6 +70,7 @@ AVX2 = replace(
     fma=True,
     barrier=barrier,
     shifted_down=shifted_down,
+    cut_scaled=cut_scaled,
     dot_pairs=dot_pairs,
     permute=permute,
     elementary=Elementary(8, lookup),

@@ -71,7 +71,7 @@ def shifted_down(code: Code, x: Value, amount: Value) -> Value:
     return code.intrinsic("llvm.x86.avx512.psrlv.d.512", x, amount, result=x.type)
 
 
-def cut_scaled(code: Code, n: Value, exponent: Value) -> Value:
+def cut_scaled(code: Code, n: Value, exponent: Value, most: int) -> Value:
     """VCVTDQ2PS and VSCALEFPS with static rounding: what was cut twice has been cut once."""
     f32, zero = code.ty("f32"), code.immediate(_DIRECTIONS["zero"])
     number = code.intrinsic("llvm.x86.avx512.sitofp.round.v16f32.v16i32", n, zero, result=f32)

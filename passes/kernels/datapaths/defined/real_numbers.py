@@ -23,6 +23,7 @@ from numc.passes.kernels.values.rounding import emit_round
 
 _MAGNITUDE = F32.sign - 1
 _HALF = 120  # exponents of factors in binary32 that leave room for a significand
+_CUT = 250  # the exponent that takes every whole number beyond binary32, and its opposite all of 32 bits below it
 _TINY, _HUGE = -900, 700  # exponents beyond which every rounding to a format within binary32 is the same
 
 
@@ -148,10 +149,11 @@ class Reals:
         n, e = x.args
         assert isinstance(n, Number)
         assert isinstance(e, Number)
-        if element_of(n) != "i32":
+        if element_of(n) != "i32" or n.low == -1 << 31:
             return None
-        exponent = to_element(self.code, self._between(e, _TINY, _HUGE), "i32")
-        return self.isa.cut_scaled(self.code, to_element(self.code, self.value(n), "i32"), exponent)
+        exponent = to_element(self.code, self._between(e, -_CUT, _CUT), "i32")
+        number = to_element(self.code, self.value(n), "i32")
+        return self.isa.cut_scaled(self.code, number, exponent, min(e.high, _CUT))
 
     def _operation(self, exact: Traced) -> Value | None:
         """The one operation in binary32 that rounds an exact product or sum, if there is one."""
