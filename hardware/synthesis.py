@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from numc.hardware.circuits.operator_circuit import circuit, surrounding_circuits
-from numc.hardware.circuits.part_circuits import conversion, products
+from numc.hardware.circuits.part_circuits import conversion, links, products
 from numc.hardware.ports import interface
 from numc.hardware.systemverilog import Module
 from numc.numerics.circuits import Circuit
@@ -85,7 +85,7 @@ def synthesized(op: Fma, *, seconds: int = _SECONDS) -> Synthesized:
     """
     check_tools()
     of = interface(op)
-    step, multipliers = _size(circuit(op), seconds), _size(products(op), seconds)
+    step, multipliers = _step(op, of.products, seconds)
     around = sum(_size(each, seconds).gates for each in surrounding_circuits(op).values())
     single = [to for to in (op.a, op.b) if isinstance(to, Conversion)]
     made = [conversion(to) for to in single]
@@ -101,6 +101,20 @@ def synthesized(op: Fma, *, seconds: int = _SECONDS) -> Synthesized:
         picoseconds=step.picoseconds,
         registers=bits,
     )
+
+
+def _step(op: Fma, taken: int, seconds: int) -> tuple[Size, Size]:
+    """A step, and its products alone. A sum that rounds behind each product is so many times one of its links."""
+    parts = links(op)
+    if parts is None:
+        return _size(circuit(op), seconds), _size(products(op), seconds)
+    product, link, rest = (_size(each, seconds) for each in (parts.product, parts.link, parts.rest))
+    step = Size(
+        taken * link.gates + rest.gates,
+        taken * link.levels + rest.levels,
+        taken * link.picoseconds + rest.picoseconds,
+    )
+    return step, Size(taken * product.gates, product.levels, product.picoseconds)
 
 
 def check_tools() -> None:

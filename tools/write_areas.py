@@ -16,10 +16,11 @@ from numc.numerics.operators import FMAS
 _SECONDS = 4 * 3600  # that Yosys may take for a module: sums of many products take it more than an hour
 OPERATORS = (
     *(name for name, op in FMAS.items() if op.datapath.name == "fp32"),
-    "fmac(e4m3)", "fmac(e4m3,datapath=exact)", "fma(a=e4m3,acc=fp16)", "fma(a=e4m3,acc=fp32)", "fmac(fp16)",
-    "fmac(bf16,datapath=exact)", "fmac(e6m9)", "fmac(e6m9n)", "fmac(e6m9,datapath=exact)",
-    "fmac(e6m9n,datapath=exact)", "lowbfp", "midbfp", "highbfp", "msfp12", "int8", "mxint8", "mxfp4", "nvfp4",
-    "volta_fp16", "volta_fp16_into_fp16", "ampere_bf16", "hopper_fp16", "hopper_bf16", "hopper_e4m3", "cdna2_bf16",
+    "fmac(posit8,datapath=exact)", "fmac(e4m3)", "fmac(e4m3,datapath=exact)", "fma(a=e4m3,acc=fp16)",
+    "fma(a=e4m3,acc=fp32)", "fmac(fp16)", "fmac(bf16,datapath=exact)", "fmac(e6m9)", "fmac(e6m9n)",
+    "fmac(e6m9,datapath=exact)", "fmac(e6m9n,datapath=exact)", "lowbfp", "midbfp", "highbfp", "msfp12", "int8",
+    "mxint8", "mxfp4", "mxfp6", "mxfp8", "nvfp4", "volta_fp16", "volta_fp16_into_fp16", "ampere_bf16", "hopper_fp16",
+    "hopper_bf16", "hopper_e4m3", "cdna2_bf16",
 )  # fmt: skip
 
 

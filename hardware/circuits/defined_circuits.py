@@ -5,20 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from numc.hardware.circuits.reals import Real, decode, encode, low, magnitude, multiply
+from numc.hardware.circuits.few_values import MOST_BITS
+from numc.hardware.circuits.real import Real, low, magnitude
+from numc.hardware.circuits.reals import decode, encode, multiply
 from numc.hardware.circuits.sums import add, exact_sum
 from numc.hardware.encodings import Encoding
-from numc.numerics.circuits import Whole, below, field, lookup, select, within
+from numc.numerics.circuits import (
+    Whole,
+    any_of,
+    below,
+    field,
+    leading_zeros,
+    lookup,
+    maximum,
+    select,
+    within,
+)
 from numc.numerics.circuits.known import Known
 from numc.numerics.circuits.number import Number, make
 from numc.numerics.circuits.ordering import Node
 from numc.numerics.circuits.traced import Traced
 from numc.numerics.defined import definition_of, ending, traced
-from numc.numerics.formats import Conversion, Format, Record
+from numc.numerics.formats import Conversion, Fixed, Format, Posit, Record
 from numc.numerics.operators import Fma
 from numc.support.errors import NumcError
-
-_MOST_TABLE = 8  # bits of the codes whose parts are looked up
 
 
 def defined_circuit(op: Fma, length: int, operands: tuple[Whole, Whole], c: Whole, noise: Whole) -> Whole:
@@ -133,14 +143,23 @@ def _part(fmt: Format, code: Whole, name: str) -> Whole:
     """A part of a number of a format (numerics/circuits/real.py) from its code."""
     if name == "code":  # of every NaN the one that numc writes
         return select(_part(fmt, code, "nan"), fmt.code_of_nan(), code) if fmt.has_nan else code
-    if not isinstance(fmt, Record):
+    if not isinstance(fmt, Record | Fixed | Posit):
         return _listed_part(fmt, code, name)
     x = decode(fmt, code)
     special = x.nan | x.infinite
+    if isinstance(fmt, Record):
+        exponent, significand = x.exponent + fmt.significand_bits, below(x.significand, fmt.precision)
+    else:
+        top = x.exponent + (x.bits - 1) - leading_zeros(x.significand, x.bits)
+        exponent = maximum(select(x.significand == 0, fmt.emin, top), fmt.emin)
+        up = 0 if isinstance(fmt, Posit) else max(low(x.exponent) - fmt.emin + fmt.precision - 1, 0)
+        down = within(exponent - (fmt.precision - 1) - x.exponent + up, 0, x.bits + up)
+        significand = x.significand << up >> down
+        significand = within(significand, 0, (1 << fmt.precision) - 1)
     parts = {
-        "sign": x.sign & (x.nan ^ 1),
-        "exponent": select(special, fmt.emin, x.exponent + fmt.significand_bits),
-        "significand": select(special, 0, below(x.significand, fmt.precision)),
+        "sign": x.sign & (x.nan ^ 1) & (1 if fmt.has_minus_zero else any_of(x.significand) | special),
+        "exponent": select(special, fmt.emin, exponent),
+        "significand": select(special, 0, significand),
         "nan": x.nan,
         "infinite": x.infinite,
         "zero": x.is_zero,
@@ -149,9 +168,10 @@ def _part(fmt: Format, code: Whole, name: str) -> Whole:
 
 
 def _listed_part(fmt: Format, code: Whole, name: str) -> Whole:
-    if fmt.bits > _MOST_TABLE:
+    if fmt.bits > MOST_BITS:
         raise NumcError(
-            f"format '{fmt.name}' has no circuit: want floating point, or codes of {_MOST_TABLE} bits at most"
+            f"format '{fmt.name}' has no circuit: want floating point, fixed point, posits, or codes of {MOST_BITS} "
+            "bits at most"
         )
     values = [Encoding(fmt).decode(n) for n in range(1 << fmt.bits)]
     known = [Known.counted(value, Conversion(fmt)) for value in values]

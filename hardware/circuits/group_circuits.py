@@ -5,27 +5,40 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from numc.hardware.circuits.kinds import CHAINS, GROUPS
-from numc.hardware.circuits.kinds.group import Group
-from numc.hardware.circuits.reals import Real, decode, encode, high, low, magnitude, multiply
+from numc.hardware.circuits.kinds.group import Group, products_of
+from numc.hardware.circuits.real import Real, high, low, magnitude
+from numc.hardware.circuits.reals import decode, encode, multiply
 from numc.hardware.circuits.sums import add, fused_multiply_add, of_integer, to_binary32
 from numc.numerics.circuits import Whole, below, leading_zeros, maximum, select, within
 from numc.numerics.groups import GroupConversion
 from numc.numerics.operators import FP32, Fma
 
-_CHAIN = 24  # significant bits of a step of the chain of MX
+CHAIN_BITS = 24
+"""Significant bits of a step of the chain of MX."""
 
 
 def group_circuit(op: Fma, length: int, ports: Mapping[str, Whole]) -> Whole:
     """The code of the binary32 accumulator after one group."""
-    x, y = (read_group(name, to, length, ports) for name, to in zip("ab", op.grouped, strict=True) if to is not None)
+    x, y = groups_of(op, length, ports)
+    total: Whole = 0
+    for product in products_of(x, y):
+        total = added(op, total, product)
     c = decode(FP32.format, ports["c"])
-    products = [i * j for i, j in zip(x.integers, y.integers, strict=True)]
-    total = _sum(products, exact=op.group is not None and type(op.group) not in CHAINS)
-    nan = x.nan | y.nan
-    if x.elements and max(high(total), -low(total)).bit_length() > _CHAIN:
+    if x.elements and bits_of(total) > CHAIN_BITS:
         dot = _chain(x.elements, y.elements)
         return encode(_scaled(dot, x.factor, y.factor, c), FP32)
-    dot = to_binary32(of_integer(total, x.exponent + y.exponent, [_plain(nan)]))
+    return accumulated(x, y, total, c)
+
+
+def groups_of(op: Fma, length: int, ports: Mapping[str, Whole]) -> tuple[Group, Group]:
+    """Both operands' groups."""
+    x, y = (read_group(name, to, length, ports) for name, to in zip("ab", op.grouped, strict=True) if to is not None)
+    return x, y
+
+
+def accumulated(x: Group, y: Group, total: Whole, c: Real) -> Whole:
+    """The sum of products in binary32, scaled and added to the accumulator."""
+    dot = to_binary32(of_integer(total, x.exponent + y.exponent, [_plain(x.nan | y.nan)]))
     if x.factor is not None and y.factor is not None:
         return encode(_scaled(dot, x.factor, y.factor, c), FP32)
     return encode(add(dot, c, FP32), FP32)
@@ -50,21 +63,21 @@ def _plain(nan: Whole) -> Real:
     return Real(0, 0, 0, nan=nan)
 
 
-def _sum(products: Sequence[Whole], *, exact: bool) -> Whole:
-    """The sum; a step of MX's chain rounds to 24 bits where a sum can have more."""
-    total: Whole = 0
-    for product in products:
-        total = total + product
-        bits = max(high(total), -low(total)).bit_length()
-        if not exact and bits > _CHAIN:
-            total = _to_bits(total, bits)
-    return total
+def added(op: Fma, total: Whole, product: Whole) -> Whole:
+    """One more product; a step of MX's chain rounds to 24 bits where a sum can have more."""
+    total, bits = total + product, bits_of(total + product)
+    return _tobits_of(total, bits) if type(op.group) in CHAINS and bits > CHAIN_BITS else total
 
 
-def _to_bits(x: Whole, bits: int) -> Whole:
+def bits_of(x: Whole) -> int:
+    """The bits of the largest magnitude."""
+    return max(high(x), -low(x)).bit_length()
+
+
+def _tobits_of(x: Whole, bits: int) -> Whole:
     """`x` rounded to 24 significant bits, to nearest even."""
     size = magnitude(x)
-    down = maximum(bits - _CHAIN - leading_zeros(size, bits), 0)
+    down = maximum(bits - CHAIN_BITS - leading_zeros(size, bits), 0)
     units, rest = size >> down, below(size, down)
     doubled, unit = rest * 2, 1 << down
     up = (doubled > unit) | ((doubled == unit) & below(units, 1) & (down > 0))

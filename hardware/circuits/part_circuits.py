@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 
-from numc.hardware.circuits.group_circuits import read_group
-from numc.hardware.circuits.reals import Real, decode, encode, multiply, split
+from numc.hardware.circuits.group_circuits import CHAIN_BITS, accumulated, added, groups_of
+from numc.hardware.circuits.kinds import CHAINS
+from numc.hardware.circuits.kinds.group import products_of
+from numc.hardware.circuits.real import Real, high
+from numc.hardware.circuits.reals import decode, encode, multiply, split
 from numc.hardware.ports import interface
 from numc.numerics.circuits import Circuit, Whole, field, trace
 from numc.numerics.formats import Conversion, Format, Record
@@ -19,10 +23,8 @@ def products(op: Fma) -> Circuit:
 
     def every(**ports: Whole) -> dict[str, Whole]:
         if op.groups:
-            groups = [
-                read_group(name, to, of.products, ports).integers for name, to in zip("ab", op.groups, strict=True)
-            ]
-            return {f"p{n}": i * j for n, (i, j) in enumerate(zip(*groups, strict=True))}
+            x, y = groups_of(op, of.products, ports)
+            return {f"p{n}": each for n, each in enumerate(products_of(x, y))}
         (to_a, to_b) = op.singles
         made: dict[str, Whole] = {}
         for lane in range(of.products):
@@ -33,6 +35,45 @@ def products(op: Fma) -> Circuit:
 
     used = [port for port in of.inputs if port.name[0] in "ab"]
     return trace("products", every, {port.name: (0, (1 << port.width) - 1) for port in used})
+
+
+@dataclass(frozen=True)
+class Links:
+    """The circuits of a step whose sum rounds behind each product: one product, its addition, and what follows them."""
+
+    product: Circuit
+    link: Circuit
+    rest: Circuit
+
+
+@cache
+def links(op: Fma) -> Links | None:
+    """Return the parts of a step that rounds so, in the widths of the last product; None of others."""
+    of = interface(op)
+    if not op.groups or type(op.group) not in CHAINS:
+        return None
+    others = {port.name: 0 for port in of.inputs if port.name not in "ab"}
+    codes = {port.name: (0, (1 << port.bits) - 1) for port in of.inputs}
+
+    def product(a: Whole, b: Whole) -> Whole:
+        return products_of(*groups_of(op, 1, {**others, "a": a, "b": b}))[0]
+
+    def link(t: Whole, a: Whole, b: Whole) -> Whole:
+        return added(op, t, product(a, b))
+
+    def rest(t: Whole, **ports: Whole) -> Whole:
+        x, y = groups_of(op, of.products, {**ports, "a": 0, "b": 0})
+        return accumulated(x, y, t, decode(FP32.format, ports["c"]))
+
+    pair = {name: codes.pop(name) for name in "ab"}
+    single = trace("product", product, pair)
+    most = of.products * high(single.outputs["result"])
+    bits = most.bit_length()
+    if bits <= CHAIN_BITS:
+        return None
+    before = most - high(single.outputs["result"])
+    linked = trace("link", link, {"t": (-before, before), **pair})
+    return Links(single, linked, trace("rest", rest, {"t": (-1 << bits, 1 << bits), **codes}))
 
 
 def _parts(fmt: Format, codes: Whole, lane: int) -> list[Real]:

@@ -2,78 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from numc.hardware.encodings import Encoding
+from numc.hardware.circuits.few_values import decode_few, encode_few
+from numc.hardware.circuits.posits import decode_posit, encode_posit
+from numc.hardware.circuits.real import Real, high, low, magnitude
 from numc.numerics.circuits import (
     Whole,
-    absolute,
     any_of,
     below,
     field,
     leading_zeros,
-    lookup,
     maximum,
     minimum,
     select,
     within,
 )
-from numc.numerics.exact.value import POINT
-from numc.numerics.formats import FORMATS, Conversion, Fixed, Format, Record
-from numc.support.errors import NumcError
+from numc.numerics.formats import FORMATS, Conversion, Fixed, Format, Posit, Record
 
-_MOST_TABLE = 8  # bits of the codes that a table decodes
 _TAIL = 17  # how far below the last bit of its first part a compound number can have bits
 
 
-@dataclass(frozen=True)
-class Real:
-    """The number (-1)^sign * significand * 2^exponent, an infinity of its sign, or NaN.
-
-    least: what is known of small ones: pairs of bits that a significand has at least, if it is not zero, and of the
-    exponent that one with so few bits can have at least; a rounding needs to see no further below than that.
-    """
-
-    sign: Whole
-    exponent: Whole
-    significand: Whole
-    nan: Whole = 0
-    infinite: Whole = 0
-    least: tuple[tuple[int, int], ...] = ()
-
-    @property
-    def bits(self) -> int:
-        """The width of a significand."""
-        return high(self.significand).bit_length()
-
-    @property
-    def special(self) -> Whole:
-        """Whether it is no number."""
-        return self.nan | self.infinite
-
-    @property
-    def is_zero(self) -> Whole:
-        """Whether it is a zero; an infinity and a NaN are none."""
-        return (self.significand == 0) & (self.special ^ 1)
-
-
-def low(x: Whole) -> int:
-    """The least value of a number of a circuit."""
-    return x if isinstance(x, int) else x.low
-
-
-def high(x: Whole) -> int:
-    """The greatest value of a number of a circuit."""
-    return x if isinstance(x, int) else x.high
-
-
-def magnitude(x: Whole) -> Whole:
-    """The magnitude of a number of a circuit, which is from 0 up."""
-    return within(absolute(x), 0, max(high(x), -low(x)))
-
-
 def decode(fmt: Format, code: Whole) -> Real:
-    """The value of a code. Raises NumcError for a format of another kind with too many codes for a table."""
+    """The value of a code. Raises NumcError for a format without a pattern that has too many codes for a table."""
     if isinstance(fmt, Record) and fmt.parts > 1:
         return _joined(fmt, code)
     if isinstance(fmt, Record):
@@ -82,7 +33,7 @@ def decode(fmt: Format, code: Whole) -> Real:
         sign = field(code, fmt.bits - 1, 1) if fmt.signed else 0
         size = select(sign, (1 << fmt.bits) - code, code)
         return Real(sign, -fmt.fraction_bits, size, least=((1, -fmt.fraction_bits),))
-    return _listed(fmt, code)
+    return decode_posit(fmt, code) if isinstance(fmt, Posit) else decode_few(fmt, code)
 
 
 def _record(fmt: Record, code: Whole) -> Real:
@@ -101,27 +52,6 @@ def _record(fmt: Record, code: Whole) -> Real:
         nan = nan | (sign & (size == 0))
     least = ((m + 1, low(exponent)), *(((1, fmt.unit_exponent),) if fmt.is_gradual and m else ()))
     return Real(sign, exponent, significand, nan=nan, infinite=infinite, least=least)
-
-
-def _listed(fmt: Format, code: Whole) -> Real:
-    """The value by tables, of any format with few codes."""
-    if fmt.bits > _MOST_TABLE:
-        raise NumcError(
-            f"format '{fmt.name}' has no circuit: want floating point, fixed point, or codes of {_MOST_TABLE} bits "
-            "at most"
-        )
-    values = [Encoding(fmt).decode(n) for n in range(1 << fmt.bits)]
-    sizes = [abs(value) if type(value) is int else 0 for value in values]
-    shifts = [(size & -size).bit_length() - 1 if size else 0 for size in sizes]
-    least = min((shift for size, shift in zip(sizes, shifts, strict=True) if size), default=0)
-    shifts = [shift if size else least for size, shift in zip(sizes, shifts, strict=True)]
-    return Real(
-        lookup([int(value < 0) for value in values], code),
-        lookup([shift - POINT for shift in shifts], code),
-        lookup([size >> shift for size, shift in zip(sizes, shifts, strict=True)], code),
-        nan=lookup([int(value != value) for value in values], code),
-        least=((1, least - POINT),),
-    )
 
 
 def _joined(fmt: Record, code: Whole) -> Real:
@@ -176,15 +106,17 @@ def flushed(x: Real, fmt: Format) -> Real:
 def encode(x: Real, to: Conversion, noise: Whole = 0) -> Whole:
     """The code of a number that is rounded once; `noise`: the random bits of a stochastic rounding.
 
-    Raises NumcError for a format of another kind than binary records with a sign and a zero, and fixed point.
+    Raises NumcError for a format without a pattern that has many codes, or to which is rounded stochastically.
     """
     fmt = to.format
     if isinstance(fmt, Record) and fmt.parts > 1:
         return _encode_parts(x, to, noise)
     if isinstance(fmt, Fixed):
         return _encode_fixed(x, to, fmt, noise)
+    if isinstance(fmt, Posit):
+        return encode_posit(x, to, fmt, noise)
     if not isinstance(fmt, Record) or not fmt.signed or not fmt.zero:
-        raise NumcError(f"format '{fmt.name}' has no circuit that rounds to it: want eXmY, eXmYn, eXmYfn or fixed(i,f)")
+        return encode_few(x, to)
     m = fmt.significand_bits
     units, exponent, up, tiny = _rounded(x, to, fmt.precision, fmt.emin, noise, by_code=fmt.even_codes and not m)
     size = (exponent - fmt.emin << m) + units + up

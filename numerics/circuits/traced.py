@@ -9,6 +9,7 @@ from typing import Any
 from numc.numerics.circuits.number import Number, constant, here, make
 from numc.numerics.circuits.real import Real
 from numc.numerics.formats import Conversion
+from numc.numerics.formats.format import floor_log2
 from numc.support.errors import NumcError
 
 PARTS = ("sign", "exponent", "significand", "code", "nan", "infinite", "zero")
@@ -45,7 +46,8 @@ class Traced(Real):
     def exponent(self) -> Number:
         """The exponent of the highest bit of its significand."""
         fmt = self._format("exponent").format
-        most = fmt.emax if self.below is None else min(fmt.emax, self.below - 1)
+        most = floor_log2(max(fmt.max_finite, -fmt.least))  # of fixed point, the least number's is above
+        most = most if self.below is None else min(most, self.below - 1)
         return self._part("exponent", fmt.emin, max(most, fmt.emin))
 
     @property

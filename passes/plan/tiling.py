@@ -31,7 +31,7 @@ _RESULT, _PACKED, _ALONE, _SAVED = 8, 4, 40, 0.02
 # Accumulators of sums in blocks that are in binary64.
 _ROWS_IN_BLOCKS = 4
 # Rows that are computed in turn, from memory and back.
-_ROWS_IN_TURN = 8
+_ROWS_IN_TURN = 16
 # Fewer rows or steps of k than these are computed in vectors: most of a matrix register would be empty.
 _ROWS_OF_MATRIX, _STEPS_OF_MATRIX = 4, 24
 
@@ -46,7 +46,7 @@ def tile_for(isa: InstructionSet, found: Found, *, fast: bool, ready: bool) -> t
         return in_matrices, "matrix registers"
     tile = _special(isa, found, fast=fast) or isa.tile
     tile = replace(tile, k_block=block_of_k(tile.k_block, tile.width, found.fma))
-    accumulators = tile.rows * tile.vectors
+    accumulators = min(tile.rows * tile.vectors, isa.registers)
     rows, lanes = size_of(found, found.shape.rows), size_of(found, found.shape.lanes)
     if lanes is not None and lanes <= tile.width:
         why = f"lanes fit into one vector ({lanes}): more rows"

@@ -78,12 +78,17 @@ CONVERSIONS = [
     "binary8p1",
     "binary6p2s",
     "e4m3fnuz:rna",
+    *(f"{fmt}:{how}" for fmt in ("posit8", "posit(12,3)", "nf4") for how in ("rne", "rna", "rtz", "rup", "rdn", "odd")),
+    "posit16:sat",
+    "posit(5,0):sr6",
+    "table(-3,0.1,7)",
 ]
 
 
 # Of the conversions, one in three and those of compound formats are tried in every tier.
+ALWAYS = ("bf16x", "sat", "table", "e4m3fn:rne")
 TRIED = [
-    text if n % 3 == 0 or "bf16x" in text or text == "e4m3fn:rne" else pytest.param(text, marks=pytest.mark.slow)
+    text if n % 3 == 0 or any(part in text for part in ALWAYS) else pytest.param(text, marks=pytest.mark.slow)
     for n, text in enumerate(CONVERSIONS)
 ]
 
@@ -151,8 +156,7 @@ def test_what_has_no_circuit_is_one_line():
     for text, message in (
         ("amx_bf16", "operator 'amx_bf16' has no circuit: it is an instruction of a processor, want another datapath"),
         ("avx512_bf16", "operator 'avx512_bf16' has no circuit: it is an instruction of a processor"),
-        ("fmac(posit8:sat)", "format 'posit8' has no circuit that rounds to it: want eXmY, eXmYn, eXmYfn or fixed"),
-        ("fma(a=posit16,acc=fp32)", "format 'posit16' has no circuit: want floating point, fixed point, or codes of 8"),
+        ("fma(a=bf16,acc=nf4:sr4)", "format 'nf4' has no circuit that rounds stochastically to it: want eXmY, eXmYn"),
         ("fma(a=bf16,acc=bf16x2,datapath=exact)", "datapath exact rounds to one part, want"),
         ("fma(a=posit8,acc=fp32,datapath=fused(l=4,bits=24))", "has no circuit: its blocks take binary records, want"),
         ("fma(a=bf16,acc=fp32,hadamard=16)", "contractions by it are written out in others, want one of those"),

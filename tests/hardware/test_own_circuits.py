@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ from numc.hardware.ports import interface
 from numc.hardware.rtl import rtl
 from numc.hardware.stimulus import cases
 from numc.hardware.vector_files import vectors
-from numc.numerics.circuits import rounded, scaled
+from numc.numerics.circuits import Real, rounded, scaled
 from numc.numerics.exact.value import from_bits
 from numc.numerics.formats import Conversion
 from numc.numerics.grammar import parse_fma
@@ -28,10 +28,11 @@ from verilated import Port, compiled, needs_verilator, outputs
 
 pytestmark = pytest.mark.usefixtures("own")
 OPERATORS = [
-    *("own_1_1", "own_exact", "mitchell", "by_table", "own_fused"),
+    *("own_1_1", "own_exact", "mitchell", "by_table", "own_fused", "own_posit", "logarithmic"),
     *("fma(a=fp16,acc=e5m7:rtz,datapath=own_1_1)", "fma(a=e4m3,acc=e5m7:sr4,datapath=own_1_1)"),
     "fma(a=e5m2,acc=fp16,datapath=own_fused(l=3,bits=26))",
     "fma(a=lns8,acc=fp32,datapath=own_1_1)",
+    "fma(a=posit8,acc=lns8:rtz,datapath=own_1_1)",
 ]
 REGISTERS = ["kulisch", "saturating", "kulisch_bf16", "fma(a=e4m3fn,acc=fp32,datapath=saturating(l=3))"]
 
@@ -117,5 +118,28 @@ def test_rtl_has_the_codes_of_the_definition(tmp_path: Path) -> None:
 
 
 def test_what_has_no_circuit_is_a_line() -> None:
-    with pytest.raises(NumcError, match="format 'lns8#.*' has no circuit that rounds to it"):
-        circuit(parse_fma("fma(a=lns8,acc=lns8,datapath=own_1_1)"))
+    numc.format_of([n * abs(n) for n in range(-150, 151)], name="squares")
+    for text, message in (
+        ("fma(a=squares,acc=fp32)", "format 'squares#.*' has no circuit: want floating point, fixed point, posits, or"),
+        ("fma(a=bf16,acc=squares,datapath=exact)", "format 'squares#.*' has no circuit: want floating point"),
+        ("fma(a=squares,acc=fp32,datapath=mitchell)", "format 'squares#.*' has no circuit: want floating point"),
+    ):
+        with pytest.raises(NumcError, match=message):
+            circuit(parse_fma(text))
+
+
+def taking(part: str) -> Callable[[Real, Real, Real], Real]:
+    return lambda a, b, c: rounded(scaled(getattr(a, part), 0), "fp32")
+
+
+@pytest.mark.parametrize("fmt", ["posit8", "posit(7,1)", "posit16", "fixed(1,7)", "nf4", "bf16"])
+def test_parts_of_every_kind_of_format(fmt: str) -> None:
+    """All codes, or some hundred of them."""
+    for part in ("sign", "exponent", "significand", "code", "is_nan", "is_infinite", "is_zero"):
+        numc.operator(a=fmt, acc="fp32", name="taken")(taking(part))
+        of = interface(parse_fma("taken"))
+        bits, made = of.inputs[0].bits, circuit(of.op)
+        ends = {0, 1, (1 << bits) - 1, 1 << bits - 1, (1 << bits - 1) + 1}
+        for code in range(1 << bits) if bits <= 9 else {*ends, *random.Random(fmt).sample(range(1 << bits), 150)}:
+            want = of.expected({"a": (code,), "b": (0,), "c": (0,)})
+            assert made(a=code, b=0, c=0)["d"] == want, f"{part} of {code:#x}"

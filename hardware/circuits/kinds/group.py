@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from numc.hardware.circuits.reals import Real
+from numc.hardware.circuits.real import Real
 from numc.numerics.circuits import Whole, field, select
 from numc.numerics.formats import Format
 
@@ -15,6 +15,7 @@ class Group:
     """Integers in units of 2^exponent.
 
     factor: what a sum of elements is multiplied by in binary32; elements: these numbers, where a sum rounds.
+    shifted: the numbers of which the integers are, in units of 2^unit, where their significands are much shorter.
     """
 
     integers: Sequence[Whole]
@@ -22,6 +23,19 @@ class Group:
     nan: Whole
     factor: Real | None = None
     elements: Sequence[Real] = ()
+    shifted: Sequence[Real] = ()
+    unit: int = 0
+
+
+def products_of(x: Group, y: Group) -> list[Whole]:
+    """The products of the integers of two groups: of short significands, shifted behind their multiplication."""
+    if not x.shifted or not y.shifted:
+        return [i * j for i, j in zip(x.integers, y.integers, strict=True)]
+    made: list[Whole] = []
+    for i, j in zip(x.shifted, y.shifted, strict=True):
+        size = i.significand * j.significand << i.exponent + j.exponent - (x.unit + y.unit)
+        made.append(select(i.sign ^ j.sign, -size, size))
+    return made
 
 
 def fields(codes: Whole, bits: int, length: int) -> list[Whole]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 
 from numc.numerics.formats import Conversion, Format
 from numc.numerics.formats.format import listed
@@ -17,6 +18,7 @@ from numc.passes.kernels.ssa import Value, f32_bits, f64_bits
 from numc.passes.kernels.values.carrier import F32, F64, Carrier
 
 MOST_BITS = 16
+_MOST_DIRECT = 1 << 13  # places of a table that is read at once, and not searched
 _MOST_SELECTED = 32  # steps that are selected from one by one; more are searched for in memory
 
 
@@ -42,12 +44,46 @@ def emit_listed(code: Code, x: Value, to: Conversion, carrier: Carrier, noise: V
 
 def emit_listed_code(code: Code, x: Value, fmt: Format) -> Value:
     """Append the code (i32) of a value of a format, which binary32 has; of a NaN the one that numc writes."""
-    values, codes = zip(*listed(fmt), strict=True)
-    number = _place(code, _key(code, x, F32), [_key_of(float(value), wide=False) for value in values], "i32")
-    own = code.gather(code.words(codes), number)
+    own = _from_bits(code, x, fmt) or _searched(code, x, fmt)
     # A NaN without a code gets that of a zero.
     nan = fmt.encode(math.nan if fmt.has_nan else 0.0)
     return code.select(code.compare("uno", x, x), code.int(nan), own)
+
+
+def _searched(code: Code, x: Value, fmt: Format) -> Value:
+    values, codes = zip(*listed(fmt), strict=True)
+    number = _place(code, _key(code, x, F32), [_key_of(float(value), wide=False) for value in values], "i32")
+    return code.gather(code.words(codes), number)
+
+
+def _from_bits(code: Code, x: Value, fmt: Format) -> Value | None:
+    """The code from a table of the highest bits of magnitudes, first of positive numbers; None if it is too long."""
+    low, first, codes = _by_bits(fmt)
+    if not codes:
+        return None
+    bits, half = code.cast("bitcast", x, "i32"), len(codes) // 2
+    size = code.binary("shrui", code.binary("andi", bits, code.int(F32.sign - 1)), code.int(low))
+    place = code.binary("maxsi", code.binary("subi", size, code.int(first)), code.int(0))
+    place = code.binary("minsi", place, code.int(half - 1))
+    sign = code.binary("andi", code.binary("shrsi", bits, code.int(31)), code.int(half))
+    return code.gather(code.words(codes), code.binary("addi", place, sign))
+
+
+@cache
+def _by_bits(fmt: Format) -> tuple[int, int, tuple[int, ...]]:
+    """How many bits of a magnitude do not tell values apart, where a table without these begins, and its codes."""
+    values = [(f32_bits(abs(float(value))), value < 0, each) for value, each in listed(fmt)]
+    sizes = {size for size, *_ in values if size}
+    low = next(low for low in reversed(range(F32.significand_bits + 1)) if len({n >> low for n in sizes}) == len(sizes))
+    first = (min(sizes) >> low) - 1  # the place of zero
+    half = (max(sizes) >> low) - first + 1
+    if 2 * half > _MOST_DIRECT:
+        return low, first, ()
+    codes = [0] * (2 * half)
+    for size, is_negative, each in values:
+        for negative in (is_negative, is_negative or not size):  # a zero with either sign
+            codes[max((size >> low) - first, 0) + negative * half] = each
+    return low, first, tuple(codes)
 
 
 def emit_listed_value(code: Code, x: Value, fmt: Format) -> Value:

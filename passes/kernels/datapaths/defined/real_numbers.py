@@ -84,10 +84,11 @@ class Reals:
         size = self._size(x)
         dropped = F32.significand_bits + 1 - fmt.precision
         if fmt.emin == 1 - F32.bias and isinstance(fmt, Record):
-            fraction = code.binary("andi", size, code.int((1 << F32.significand_bits) - 1))
-            normal = code.compare("sge", size, code.int(1 << F32.significand_bits))
-            hidden = code.select(normal, code.int(1 << F32.significand_bits), code.int(0))
-            whole = code.binary("shrui", code.binary("ori", fraction, hidden), code.int(dropped))
+            hidden = 1 << F32.significand_bits
+            fraction = code.binary("andi", size, code.int(hidden - 1))
+            # A subnormal number has no hidden bit, and is smaller than with one.
+            whole = code.binary("minui", size, code.binary("ori", fraction, code.int(hidden)))
+            whole = code.binary("shrui", whole, code.int(dropped)) if dropped else whole
         else:
             # Exact in binary64, whose exponents leave room for every power.
             exponent = self._exponent(x, to)
@@ -132,7 +133,8 @@ class Reals:
         if x.op == "constant" and to.noise is None:
             return code.f32(float(Known(x.data, None).rounded(to).value))
         if x.to is not None:
-            return emit_round(code, self.value(x), to, noise=noise)
+            stays = x.to.format == to.format and to.noise is None and not to.overflow
+            return self.value(x) if stays else emit_round(code, self.value(x), to, noise=noise)
         if str(to) == "fp32:rtz" and (cut := self._cut(x)) is not None:
             return cut
         if str(to) == "fp32" and (once := self._operation(x)) is not None:
