@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from numc.cli.inputs import gather, read_data, read_labels
 from numc.cli.source import Arithmetic, check_model, program_from
 from numc.support.errors import NumcError, quoted
 from numc.support.files import check_writable
+from numc.support.json_values import json_values
 
 if TYPE_CHECKING:
     from numc.studies.sensitivity.sensitivity import Sensitivity
@@ -27,6 +29,7 @@ class Asked:
     """The options of a sensitivity."""
 
     sensitivity: bool
+    training: bool
     data: tuple[str, ...]
     labels: str | None
     metrics: tuple[str, ...]
@@ -42,7 +45,8 @@ class Asked:
             "--metric": self.metrics,
             "--widths": self.widths,
         }
-        for option, value in {**options, "--report": self.report, "--plots": self.plots}.items():
+        more = {"--report": self.report, "--plots": self.plots, "--training": self.training or None}
+        for option, value in {**options, **more}.items():
             if value not in (None, ()):
                 raise NumcError(f"{option} is about a sensitivity: ask for one with --sensitivity")
 
@@ -65,6 +69,9 @@ sensitivity_options = grouped(
     Asked,
     click.option("--sensitivity", is_flag=True, help="Print what each layer, role, operand and width does alone."),
     click.option(
+        "--training", is_flag=True, help="Of --sensitivity: of the gradients of one step, of a .pt2; needs --labels."
+    ),
+    click.option(
         "--data",
         multiple=True,
         metavar="[NAME=]FILE",
@@ -85,6 +92,9 @@ def print_sensitivity(
     check_model(model)
     if arithmetic.fma is None or arithmetic.policy is not None or arithmetic.ops is not None:
         raise NumcError("--sensitivity is about one operator, of which the rest is fp32: give --fma, and no other")
+    if asked.training:
+        _print_training(model, arithmetic.fma, asked, batch or _BATCH, want_json)
+        return
     if asked.report is not None:
         check_writable(Path(asked.report))
     widths = asked.read_widths()
@@ -107,6 +117,29 @@ def print_sensitivity(
     _show(outcome)
     for path in filter(None, (asked.report, asked.plots)):
         output.say(f"wrote {path}", err=not sys.stdout.isatty())
+
+
+def _print_training(model: str, fma: str, asked: Asked, batch: int, want_json: bool) -> None:
+    """Print what each part does to the gradients of one training step. Raises NumcError."""
+    for option, value in (("--metric", asked.metrics), ("--report", asked.report), ("--plots", asked.plots)):
+        if value:
+            raise NumcError(f"--training is about errors of gradients: leave {option} out")
+    if not model.endswith(".pt2"):
+        raise NumcError(f"--training of {quoted(model)}: want an exported program of PyTorch (.pt2)")
+    if not asked.data or asked.labels is None:
+        raise NumcError("--training is about a step, whose loss has labels: give --data and --labels")
+    widths = asked.read_widths()
+    data, labels = read_data(asked.data), read_labels(asked.labels)[:batch]
+    step = {name: each[:batch] for name, each in data.items()} if isinstance(data, Mapping) else data[:batch]
+    from numc.studies.sensitivity.training import sensitivity_of_file
+
+    with output.busy(f"training {model}"):
+        parts = sensitivity_of_file(model, step, labels, fma=fma, **({} if widths is None else {"widths": widths}))
+    if want_json:
+        output.as_json([json_values(asdict(part)) for part in parts])
+        return
+    rows = [[part.what, part.name, f"{part.error:.1e}" if part.error else "0"] for part in parts]
+    output.table(["narrow", "name", "error of gradients"], rows)
 
 
 def _samples(model: str, arithmetic: Arithmetic, asked: Asked, batch: int | None) -> tuple[Any, Any]:

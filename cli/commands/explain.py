@@ -28,6 +28,7 @@ Examples:
   numc explain model.onnx --schedule schedule.svg --threads 16 --batch 8
   numc explain model.onnx --policy mixed.policy --graph model.html
   numc explain model.onnx --fma 'fmac(e4m3)' --sensitivity --data x.npy --report sensitivity.html
+  numc explain model.pt2 --fma 'fmac(e4m3)' --sensitivity --training --data x.npy --labels y.npy
 """
 
 
@@ -71,7 +72,8 @@ def explain_command(
     layers are drawn on a page, too, and the model is run for their errors and times. With --schedule,
     the program runs on random inputs, and what its operations could take side by side is printed instead. With
     --sensitivity, it is what each layer, role and operand in the operator of --fma does to the outputs, and each width
-    of its accumulator, with the rest of the model in fp32.
+    of its accumulator, with the rest of the model in fp32; with --training, what the forward pass, gradients of inputs
+    and of weights in it do to the gradients of a step.
     """
     if asked.sensitivity:
         others = (("--schedule", schedule), ("--all", want_all or None), ("--memory", memory), ("--graph", drawn.graph))

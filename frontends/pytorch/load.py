@@ -165,18 +165,23 @@ def _changes_constant(program: ExportedProgram, buffers: Collection[int]) -> boo
     return False
 
 
-def import_task(request: dict[str, Any], _: Parts, stage: Stage) -> Answer:
-    """Import the file `path` of a request in a worker. Raises NumcError if it cannot be read or imported."""
-    path = request["path"]
-    stage("read")
+def read_program(path: str) -> ExportedProgram:
+    """Return what ``torch.export.save`` wrote into a file. Raises NumcError if it cannot be read."""
     archive = cleaned(Path(path))
     define()
     try:
         with _quiet():
-            program = load_pt2(archive).exported_programs["model"]
+            return load_pt2(archive).exported_programs["model"]
     except Exception as error:
         reason = one_line(f"{error}" or type(error).__name__, 120)
         raise NumcError(f"{path}: cannot read: {reason}: want a file that torch.export.save wrote") from None
+
+
+def import_task(request: dict[str, Any], _: Parts, stage: Stage) -> Answer:
+    """Import the file `path` of a request in a worker. Raises NumcError if it cannot be read or imported."""
+    path = request["path"]
+    stage("read")
+    program = read_program(path)
     stage("convert")
     with any_number_kept():
         return to_message(_imported(program, path, {}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from numc.hardware.circuits.real import Real, high, low
+from numc.hardware.circuits.exact_real import Real, high, low
 from numc.hardware.circuits.reals import decode, encode, flushed, multiply
 from numc.hardware.circuits.sums import add, exact_sum, of_integer, shift_down, to_binary32
 from numc.numerics.circuits import Whole, field, leading_zeros, maximum, minimum, select

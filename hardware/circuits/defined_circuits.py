@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from numc.hardware.circuits.exact_real import Real, low, magnitude
 from numc.hardware.circuits.few_values import MOST_BITS
-from numc.hardware.circuits.real import Real, low, magnitude
 from numc.hardware.circuits.reals import decode, encode, multiply
 from numc.hardware.circuits.sums import add, exact_sum
 from numc.hardware.encodings import Encoding

@@ -7,7 +7,7 @@ import struct
 from dataclasses import dataclass
 from functools import cache
 
-from numc.hardware.circuits.real import Real
+from numc.hardware.circuits.exact_real import Real
 from numc.hardware.encodings import Encoding
 from numc.numerics.circuits import Whole, any_of, below, leading_zeros, lookup, maximum, minimum, select
 from numc.numerics.exact.value import POINT
@@ -53,14 +53,15 @@ def encode_few(x: Real, to: Conversion) -> Whole:
             f"format '{fmt.name}' has no circuit {what}: want eXmY, eXmYn, eXmYfn, fixed(i,f) or posits"
             + ("" if to.noise is not None else f", or codes of {MOST_BITS} bits at most")
         )
-    found = _steps(to)
-    last = len(found.codes) - 1
-    key, number = found.key(x), 0
-    starts = (*found.starts, *[found.beyond] * ((1 << last.bit_length()) - len(found.starts)))
+    rounding = _steps(to)
+    last = len(rounding.codes) - 1
+    key = rounding.key(x)
+    number: Whole = 0
+    starts = (*rounding.starts, *[rounding.beyond] * ((1 << last.bit_length()) - len(rounding.starts)))
     for bit in reversed(range(last.bit_length())):
         higher = number + (1 << bit)
         number = select(key >= lookup(starts, higher), higher, number)
-    code = lookup(found.codes, minimum(number, last))
+    code = lookup(rounding.codes, minimum(number, last))
     infinity = select(x.sign, _code(fmt, round_real(-math.inf, to)), _code(fmt, round_real(math.inf, to)))
     return select(x.nan, _code(fmt, math.nan), select(x.infinite, infinity, code))
 
@@ -100,23 +101,23 @@ class _Steps:
 @cache
 def _steps(to: Conversion) -> _Steps:
     """The steps between infinities."""
-    found = [(_float(key), _float(key - 1), value) for key, value in steps(to, wide=True)[1:]]
-    inner = [each for each in found if math.isfinite(each[0]) and math.isfinite(each[1])]
-    first = next((value for start, before, value in reversed(found) if before == -math.inf), round_real(-math.inf, to))
+    among = [(_float(start), _float(start - 1), value) for start, value in steps(to, wide=True)[1:]]
+    inner = [each for each in among if math.isfinite(each[0]) and math.isfinite(each[1])]
+    first = next((value for start, before, value in reversed(among) if before == -math.inf), round_real(-math.inf, to))
     # A step begins at a number of few bits, or behind one, which is the number before in binary64.
-    places = [min((start, False), (before, True), key=lambda each: _bits(each[0])) for start, before, _ in inner]
-    exponents = [math.frexp(place)[1] - 1 for place, _ in places if place]
+    begins = [min((start, False), (before, True), key=lambda each: _bits(each[0])) for start, before, _ in inner]
+    exponents = [math.frexp(value)[1] - 1 for value, _ in begins if value]
     least, most = min(exponents, default=0), max(exponents, default=0)
-    bits = max(_bits(place) for place, _ in places) - 1
+    bits = max(_bits(value) for value, _ in begins) - 1
 
-    def key(place: float, behind: bool) -> int:
-        if not place:
+    def key(value: float, behind: bool) -> int:
+        if not value:
             return int(behind)
-        fraction, exponent = math.frexp(abs(place))
+        fraction, exponent = math.frexp(abs(value))
         size = (exponent - 1 - least + 1 << bits | int(fraction * 2 ** (bits + 1)) - (1 << bits)) << 1
-        return behind + (size if place > 0 else -size)
+        return behind + (size if value > 0 else -size)
 
-    starts = [-1 << bits + 2 + (most - least + 3).bit_length(), *(key(*place) for place in places)]
+    starts = [-1 << bits + 2 + (most - least + 3).bit_length(), *(key(*each) for each in begins)]
     codes = [_code(to.format, value) for value in (first, *(value for *_, value in inner))]
     return _Steps(tuple(starts), tuple(codes), least, most, max(bits, 0))
 

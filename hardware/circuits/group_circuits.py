@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from numc.hardware.circuits.exact_real import Real, high, low, magnitude
 from numc.hardware.circuits.kinds import CHAINS, GROUPS
 from numc.hardware.circuits.kinds.group import Group, products_of
-from numc.hardware.circuits.real import Real, high, low, magnitude
 from numc.hardware.circuits.reals import decode, encode, multiply
 from numc.hardware.circuits.sums import add, fused_multiply_add, of_integer, to_binary32
 from numc.numerics.circuits import Whole, below, leading_zeros, maximum, select, within

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+from numc.hardware.circuits.exact_real import Real, high
 from numc.hardware.circuits.group_circuits import CHAIN_BITS, accumulated, added, groups_of
 from numc.hardware.circuits.kinds import CHAINS
 from numc.hardware.circuits.kinds.group import products_of
-from numc.hardware.circuits.real import Real, high
 from numc.hardware.circuits.reals import decode, encode, multiply, split
 from numc.hardware.ports import interface
 from numc.numerics.circuits import Circuit, Whole, field, trace
@@ -23,8 +23,8 @@ def products(op: Fma) -> Circuit:
 
     def every(**ports: Whole) -> dict[str, Whole]:
         if op.groups:
-            x, y = groups_of(op, of.products, ports)
-            return {f"p{n}": each for n, each in enumerate(products_of(x, y))}
+            both = groups_of(op, of.products, ports)
+            return {f"p{n}": each for n, each in enumerate(products_of(*both))}
         (to_a, to_b) = op.singles
         made: dict[str, Whole] = {}
         for lane in range(of.products):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from numc.hardware.circuits.exact_real import Real, high, low, magnitude
 from numc.hardware.circuits.few_values import decode_few, encode_few
-from numc.hardware.circuits.posits import decode_posit, encode_posit
-from numc.hardware.circuits.real import Real, high, low, magnitude
+from numc.hardware.circuits.posit_codes import decode_posit, encode_posit
 from numc.numerics.circuits import (
     Whole,
     any_of,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numc.hardware.circuits.real import Real
+from numc.hardware.circuits.exact_real import Real
 from numc.hardware.circuits.reals import decode, encode, multiply, split
 from numc.hardware.circuits.sums import add, exact_sum, fused_multiply_add, to_binary32
 from numc.numerics.circuits import Whole

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-from numc.hardware.circuits.real import Real, high, low, magnitude
+from numc.hardware.circuits.exact_real import Real, high, low, magnitude
 from numc.hardware.circuits.reals import decode, encode, multiply
 from numc.numerics.circuits import Whole, any_of, below, maximum, minimum, select
 from numc.numerics.formats import Conversion, Record

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
 
 from numc.compiler.torch_compile.backend import backend
+from numc.frontends.lowering.torch_mlir_passes import one_line
+from numc.frontends.pytorch.load import read_program
 from numc.numerics.grammar import parse_fma
+from numc.studies.data import Array
 from numc.studies.sensitivity.changes import WIDTHS, Change, accumulators, operands
 from numc.studies.sensitivity.records import Part
 from numc.support.arguments import check_function, checked, checked_integer
 from numc.support.environment import in_default_environment
-from numc.support.errors import NumcError
+from numc.support.errors import NumcError, quoted
 
 ROLES = ("forward", "dgrad", "wgrad")
 """The roles of contractions of a training step: its forward pass, gradients of inputs, and of weights."""
@@ -59,6 +62,38 @@ def training_sensitivity(
         told = {"what": change.what, "name": change.name, "policy": change.policy}
         parts.append(Part(**told, share=None, error=error, metrics={}))
     return tuple(parts)
+
+
+def sensitivity_of_file(
+    path: str, data: Mapping[str, Array] | Array, labels: Array, *, fma: str, widths: Sequence[int] = WIDTHS
+) -> tuple[Part, ...]:
+    """Return the `training_sensitivity` of a step of an exported program in a file (``.pt2``).
+
+    data: its inputs by name, or the one it has; the loss is the cross entropy of class numbers, or the mean squared
+    error of values. Raises NumcError for a file, inputs and labels that are none of it, and as `training_sensitivity`.
+    """
+    program = read_program(path)
+    names = list(program.graph_signature.user_inputs)
+    arrays = data if isinstance(data, Mapping) else {str(names[0]): data}
+    if len(names) == 1 and len(arrays) == 1:
+        arrays = dict(zip(map(str, names), arrays.values(), strict=True))
+    if sorted(arrays) != sorted(map(str, names)):
+        raise NumcError(f"{path}: inputs {', '.join(map(quoted, arrays))}, want {', '.join(map(quoted, names))}")
+    module, inputs = program.module(), [torch.from_numpy(arrays[str(name)]) for name in names]
+    if not any(parameter.requires_grad for parameter in module.parameters()):
+        raise NumcError(f"{path}: has no parameters, want a model that can be trained")
+    classes = np.issubdtype(labels.dtype, np.integer)
+    wanted = torch.from_numpy(labels.astype(np.int64 if classes else np.float32))
+    measure = torch.nn.functional.cross_entropy if classes else torch.nn.functional.mse_loss
+
+    def loss(outputs: torch.Tensor) -> torch.Tensor:
+        return measure(outputs, wanted)
+
+    try:
+        loss(module(*inputs))
+    except Exception as error:
+        raise NumcError(f"{path}: these samples make no step of it: {one_line(str(error), 200)}") from None
+    return training_sensitivity(module, inputs, loss, fma=fma, widths=widths)
 
 
 def _gradients(

@@ -6,7 +6,11 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
+
+import numc
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 CNN = DIGITS / "cnn.onnx"
@@ -182,12 +186,64 @@ def test_a_sensitivity_is_a_table(numc_run, tmp_path):
     assert (tmp_path / "page.html").read_text().startswith("<!DOCTYPE html>")
 
 
+@pytest.fixture
+def step(tmp_path):
+    """A network, samples of a step, and the files that hold them."""
+    torch.manual_seed(1)
+    network = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+    x, classes = torch.randn(10, 6), torch.randint(3, (10,))
+    torch.export.save(torch.export.export(network, (x,)), tmp_path / "net.pt2")
+    for name, values in (("x", x), ("y", classes), ("short", classes[:4])):
+        np.save(tmp_path / f"{name}.npy", values.numpy())
+    return network, x, classes
+
+
+TRAINING = ["--fma", "fmac(e4m3)", "--sensitivity", "--training", "--widths", "7"]
+
+
+@pytest.mark.all
+def test_the_sensitivity_of_a_training_step_is_that_of_the_function(numc_run, step, tmp_path):
+    network, x, classes = step
+    samples = ["--data", tmp_path / "x.npy", "--labels", tmp_path / "y.npy"]
+    done = numc_run("explain", tmp_path / "net.pt2", *TRAINING, *samples, "--json")
+    assert done.status == 0, done.err
+    told = {(row["what"], row["name"]): row["error"] for row in json.loads(done.out)}
+
+    def loss(outputs):
+        return torch.nn.functional.cross_entropy(outputs, classes)
+
+    parts = numc.training_sensitivity(network, (x,), loss, fma="fmac(e4m3)", widths=(7,))
+    assert told == {(part.what, part.name): pytest.approx(part.error, rel=1e-6) for part in parts}
+    assert {name for what, name in told if what == "role"} == {"forward", "dgrad", "wgrad"}
+
+
+def test_what_is_no_training_step(numc_run, step, tmp_path):
+    x, y, short = (tmp_path / f"{name}.npy" for name in ("x", "y", "short"))
+    torch.export.save(torch.export.export(torch.nn.ReLU(), (step[1],)), tmp_path / "relu.pt2")
+    (tmp_path / "net.onnx").touch()
+    for model, samples, says in (
+        ("net.pt2", ["--data", x], "--training is about a step, whose loss has labels: give --data and --labels"),
+        ("net.onnx", ["--data", x, "--labels", y], "net.onnx': want an exported program of PyTorch (.pt2)"),
+        ("net.pt2", ["--data", x, "--labels", short], "net.pt2: these samples make no step of it: "),
+        ("net.pt2", ["--data", f"u={x}", "--data", f"v={x}", "--labels", y], "net.pt2: inputs 'u', 'v', want 'input'"),
+        ("relu.pt2", ["--data", x, "--labels", y], "relu.pt2: has no parameters, want a model that can be trained"),
+    ):
+        done = numc_run("explain", tmp_path / model, *TRAINING, *samples)
+        assert done.status == 2, done.out
+        assert says in done.err, done.err
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
         (["--data", "x.npy"], "--data is about a sensitivity: ask for one with --sensitivity"),
         (["--plots", "x"], "--plots is about a sensitivity: ask for one with --sensitivity"),
         (["--sensitivity"], "--sensitivity is about one operator, of which the rest is fp32: give --fma, and no other"),
+        (["--training"], "--training is about a sensitivity: ask for one with --sensitivity"),
+        (
+            ["--sensitivity", "--fma", "mp", "--training", "--report", "x.html"],
+            "--training is about errors of gradients: leave --report out",
+        ),
         (["--sensitivity", "--all"], "--sensitivity prints a table of its own: leave --all out"),
         (["--sensitivity", "--fma", "mp", "--labels", "x.npy"], "--labels are of samples: give --data, too"),
         (

@@ -26,4 +26,5 @@ GROUPS = [
     "nvfp4",
 ]
 GROUPS += ["int8", "mx(nf4,16,scale=fp16)", "mx(int4,8,scale=fp16)"]
-ALL = [*NAMED, *OTHERS, *(name for name, op in UNITS.items() if not op.groups), *GROUPS]
+UNGROUPED = [name for name, op in UNITS.items() if not op.groups]
+ALL = [*NAMED, *OTHERS, *UNGROUPED, *GROUPS]

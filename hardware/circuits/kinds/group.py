@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from numc.hardware.circuits.real import Real
+from numc.hardware.circuits.exact_real import Real
 from numc.numerics.circuits import Whole, field, select
 from numc.numerics.formats import Format
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from numc.hardware.circuits.exact_real import high
 from numc.hardware.circuits.kinds.group import Group, fields, integer
-from numc.hardware.circuits.real import high
 from numc.hardware.circuits.reals import decode
 from numc.numerics.circuits import Whole
 from numc.numerics.formats import Fixed, Format

@@ -63,15 +63,15 @@ def _from_bits(code: Code, x: Value, fmt: Format) -> Value | None:
         return None
     bits, half = code.cast("bitcast", x, "i32"), len(codes) // 2
     size = code.binary("shrui", code.binary("andi", bits, code.int(F32.sign - 1)), code.int(low))
-    place = code.binary("maxsi", code.binary("subi", size, code.int(first)), code.int(0))
-    place = code.binary("minsi", place, code.int(half - 1))
+    index = code.binary("maxsi", code.binary("subi", size, code.int(first)), code.int(0))
+    index = code.binary("minsi", index, code.int(half - 1))
     sign = code.binary("andi", code.binary("shrsi", bits, code.int(31)), code.int(half))
-    return code.gather(code.words(codes), code.binary("addi", place, sign))
+    return code.gather(code.words(codes), code.binary("addi", index, sign))
 
 
 @cache
 def _by_bits(fmt: Format) -> tuple[int, int, tuple[int, ...]]:
-    """How many bits of a magnitude do not tell values apart, where a table without these begins, and its codes."""
+    """The bits of a magnitude that do not tell values apart, where a table without these begins, and its codes."""
     values = [(f32_bits(abs(float(value))), value < 0, each) for value, each in listed(fmt)]
     sizes = {size for size, *_ in values if size}
     low = next(low for low in reversed(range(F32.significand_bits + 1)) if len({n >> low for n in sizes}) == len(sizes))

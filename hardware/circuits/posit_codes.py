@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numc.hardware.circuits.real import Real
+from numc.hardware.circuits.exact_real import Real
 from numc.numerics.circuits import (
     Whole,
     any_of,
@@ -55,8 +55,7 @@ def encode_posit(x: Real, to: Conversion, fmt: Posit, noise: Whole) -> Whole:
     shift = within(select(positive, regime, -1 - regime), 0, rest - 1)
     under = 2 + fmt.exponent_bits + places
     shifted = field(word << rest >> shift, 0, under + rest)
-    units, left = shifted >> under, below(shifted, under)
-    size = units + _up(x, to, units, left, under, noise)
+    size = (shifted >> under) + _up(x.sign, to, shifted, under, noise)
     size = within(maximum(minimum(size, (1 << rest) - 1), 1), 1, (1 << rest) - 1)
     size = select(x.infinite, (1 << rest) - 1, size) if to.overflow == "sat" else size
     code = select(x.sign, (1 << fmt.width) - size, size)
@@ -65,18 +64,19 @@ def encode_posit(x: Real, to: Conversion, fmt: Posit, noise: Whole) -> Whole:
     return select(none, 1 << rest, select(is_zero, 0, code))
 
 
-def _up(x: Real, to: Conversion, units: Whole, left: Whole, under: int, noise: Whole) -> Whole:
-    """Whether the code becomes the next one, from the bits behind its end."""
+def _up(sign: Whole, to: Conversion, shifted: Whole, under: int, noise: Whole) -> Whole:
+    """Whether a code becomes the next one, from `under` bits behind its end."""
+    left = below(shifted, under)
     if to.how.random_bits:
         return (field(left, under - to.how.random_bits, to.how.random_bits) + noise) >> to.how.random_bits
-    half, odd = field(left, under - 1, 1), below(units, 1)
+    half, odd = field(left, under - 1, 1), field(shifted, under, 1)
     behind = any_of(below(left, under - 1))
     choices: dict[str, Whole] = {
         "rne": half & (behind | odd),
         "rna": half,
         "rtz": 0,
         "odd": (half | behind) & (odd ^ 1),
-        "rup": (half | behind) & (x.sign ^ 1),
-        "rdn": (half | behind) & x.sign,
+        "rup": (half | behind) & (sign ^ 1),
+        "rdn": (half | behind) & sign,
     }
     return choices[to.rounding]
