@@ -143,6 +143,14 @@ MODEL_FACTOR = 1.3
 #: The bar of fp32 itself against the faster of onnxruntime and inductor: of every network, and of their geometric mean.
 MODEL_FP32 = Bar(1.25, 1.0)
 MODEL_OPERATORS = ("fp32", "mp", "bf16_1_1", "bf16_2_2{3}")
+#: Weights in the bits of their formats: the bar of one row's product against fp32, for four bits half of its time. Their
+#: lanes and steps, of which no cache holds the weight.
+PACKED: Mapping[str, float | None] = {
+    **{f"fma(a=bf16,b={b},acc=fp32)": 0.5 for b in ("mxfp4", "int4(group=128)", "mx(nf4,64,scale=fp32)", "nvfp4")},
+    **{f"fma(a=bf16,b={b},acc=fp32)": None for b in ("mxfp6", "mxfp8", "int8:channel", "e4m3fn")},
+    **dict.fromkeys(("mp", "mxfp4", "blackwell_mxfp4", "blackwell_nvfp4"), None),
+}
+PACKED_SHAPES = ((4096, 4096),)
 #: Operators with open widths: the operator that has those of the first choice fixed, and two choices.
 OPEN_WIDTHS: Mapping[str, tuple[str, object, object]] = {
     "bfp(16,3,2..4)": ("bfp(16,3,4)", 4, 2),

@@ -175,6 +175,17 @@ def quantised(rows: Rows) -> Table:
     return Table(("layer or network", "numc", "loops over integers", "onnxruntime", "time / onnxruntime"), tuple(body))
 
 
+def packed(rows: Rows) -> Table:
+    """Times of one row times packed weights, and the ratios to fp32 and to torch's sgemv."""
+    columns = ("shape", "operator", "bits per weight", "time", "fp32", "time / fp32", "at most", "time / torch sgemv")
+    body = []
+    for r in rows:
+        times = duration(r["numc_seconds"]), duration(r["fp32_seconds"])
+        bars = against(r["ratio"], r["must"]), number(r["must"]), number(r["sgemv_ratio"])
+        body.append((r["shape"], short(r["operator"]), number(r["bits"]), *times, *bars))
+    return Table(columns, tuple(body), left=2)
+
+
 def matrix(rows: Rows) -> Table:
     """Times in matrix registers and without them, and the ratios to the peer and to torch's sgemm."""
     who = ("numc", "without", "peer")
@@ -528,6 +539,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Rows], Table], str]] = {
         "Pieces of networks in fp32: time / the faster of onnxruntime and inductor, one thread",
     ),
     "quantised": ("quantised", quantised, "Quantised layers: time / onnxruntime, one thread"),
+    "packed": ("packed", packed, "One row times packed weights, one thread"),
     "matrix": ("matrix", matrix, "Matrix registers: time / a peer that uses them, one thread"),
     "emulators": ("emulators", emulators, "Other emulators, one thread"),
     "compile": ("compile", compile, "numc compile"),
