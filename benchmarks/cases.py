@@ -143,8 +143,8 @@ MODEL_FACTOR = 1.3
 #: The bar of fp32 itself against the faster of onnxruntime and inductor: of every network, and of their geometric mean.
 MODEL_FP32 = Bar(1.25, 1.0)
 MODEL_OPERATORS = ("fp32", "mp", "bf16_1_1", "bf16_2_2{3}")
-#: Weights in the bits of their formats: the bar of one row's product against fp32, for four bits half of its time. Their
-#: lanes and steps, of which no cache holds the weight.
+#: Weights in the bits of their formats: the bar of one row's product against fp32, for four bits half of its time; and
+#: lanes and steps of weights that no cache holds.
 PACKED: Mapping[str, float | None] = {
     **{f"fma(a=bf16,b={b},acc=fp32)": 0.5 for b in ("mxfp4", "int4(group=128)", "mx(nf4,64,scale=fp32)", "nvfp4")},
     **{f"fma(a=bf16,b={b},acc=fp32)": None for b in ("mxfp6", "mxfp8", "int8:channel", "e4m3fn")},

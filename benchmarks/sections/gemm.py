@@ -1,4 +1,4 @@
-"""Matrix products: every operator against torch's sgemm, sizes, threads, and small shapes."""
+"""Matrix products: every operator against torch's sgemm, packed weights, sizes, threads, and small shapes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,18 @@ import numpy as np
 import torch
 
 import numc
-from benchmarks.cases import FEW, GEMM_SHAPES, OPERATORS, PRODUCTS, SKINNY_FACTOR, SQUARES, THREADS_SPEEDUP, Product
+from benchmarks.cases import (
+    FEW,
+    GEMM_SHAPES,
+    OPERATORS,
+    PACKED,
+    PACKED_SHAPES,
+    PRODUCTS,
+    SKINNY_FACTOR,
+    SQUARES,
+    THREADS_SPEEDUP,
+    Product,
+)
 from benchmarks.measure import Call, in_turns, ratio
 from benchmarks.models import graphs
 from benchmarks.peers import native
@@ -67,6 +78,30 @@ def against_sgemm(call: Call, a: np.ndarray, b: np.ndarray, seconds: float) -> R
         "sgemm_times_peak": timings["sgemm"].best * peak / flops,
         "peak_gflops": peak / 1e9,
     }
+
+
+def packed(seconds: float, quick: bool) -> list[Row]:
+    """Time one row times a weight in the bits of its format, on one thread, in turns with fp32 and with torch."""
+    torch.set_num_threads(1)
+    rows = []
+    with graphs.folder() as folder:
+        for n, k in PACKED_SHAPES[:1] if quick else PACKED_SHAPES:
+            model, feeds, weight = graphs.matmul(Product(1, n, k, constant=True), folder)
+            (x,) = feeds.values()
+            programs = {fma: numc.compile(model, fma=fma, pack_weights=True) for fma in ("fp32", *PACKED)}
+            calls: dict[str, Call] = {
+                fma: lambda program=program, x=x: program(x, threads=1) for fma, program in programs.items()
+            }
+            a, b = torch.from_numpy(x), torch.from_numpy(weight)
+            calls["sgemv"] = lambda a=a, b=b: a @ b
+            timings = in_turns(calls, seconds=seconds)
+            for fma, must in PACKED.items():
+                size = max(held["bytes"] for held in programs[fma].manifest["weights"])
+                row = {"shape": f"1x{n}x{k}", "operator": fma, "bits": 8 * size / (n * k), "must": must}
+                row |= {f"{who}_seconds": timings[name].best for who, name in (("numc", fma), ("fp32", "fp32"))}
+                row |= {"ratio": ratio(timings, fma, "fp32"), "sgemv_ratio": ratio(timings, fma, "sgemv")}
+                rows.append(row)
+    return rows
 
 
 def sizes(seconds: float, quick: bool) -> list[Row]:
