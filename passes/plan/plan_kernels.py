@@ -283,9 +283,7 @@ class _Planner:
             return AT_COMPILE_TIME
         rows = size_of(found, found.shape.rows)
         once = side == "lanes" and rows is not None and rows <= kernel.tile.rows  # every code is read once
-        # Where subnormals are zeros, an element times a small number would be one, too.
-        flushed = coded.scaled_codes(side) is not None and kernel.datapath.flushes
-        return CODES if once and not flushed else EXPANDED_CODES
+        return CODES if once else EXPANDED_CODES
 
     def _packed_side(self, found: Found, kernel: Kernel) -> str:
         """The operand that is packed when the program is built: ``rows`` or ``lanes`` that are a weight, or nothing."""
