@@ -35,7 +35,7 @@ from numc.compiler.torch_compile.graphs.result_views import result_views
 from numc.compiler.torch_compile.graphs.roles import by_name
 from numc.compiler.torch_compile.open_widths import widths_of
 from numc.frontends.imported import Argument, ConversionError, Imported, with_codes
-from numc.frontends.pytorch.graphs.graph import DTYPES, Refusal, path_of, refusal, source_of, values_of
+from numc.frontends.pytorch.graphs.graph import DTYPES, Refusal, path_of, refusal, source_of, values_of, words_of
 from numc.frontends.pytorch.graphs.narrow import widened
 from numc.frontends.pytorch.graphs.selections import by_repeats
 from numc.numerics.policy.presets import Arithmetic
@@ -397,7 +397,7 @@ def _region(part: fx.GraphModule, arithmetic: Arithmetic, places: Mapping[str, s
         outputs=tuple(_argument(f"o{n}", node) for n, node in enumerate(output.args[0])),
         weights=weights,
         sources=("torch.compile",),
-        nodes={names[node]: str(node.target) for node in names},
+        nodes={names[node]: words_of(node) for node in names},
         roles=by_name({node: role for node, (_, _, role) in marked.items()}, names),
         updates=updates,
     )

@@ -22,6 +22,7 @@ from numc.frontends.imported import Argument
 from numc.frontends.onnx.alone import contradicts, inputs_of, model_of
 from numc.frontends.onnx.carriers.carry import in_carriers
 from numc.frontends.onnx.conditions.moves import STRICT
+from numc.frontends.onnx.exported import exported_words, words_of
 from numc.frontends.onnx.folding.fold import fold, is_weight
 from numc.frontends.onnx.reading.budget import Budget
 from numc.frontends.onnx.reading.read import label, origin, unsupported
@@ -83,6 +84,7 @@ def prepare(
     graph.name = "main"
     _check_names(graph)
     _name_nodes(graph)
+    exported = exported_words(graph)
     _note_origins(graph)
     _drop_empty_padding(graph)
     constants = _take_constants(graph, large)
@@ -124,12 +126,18 @@ def prepare(
     _check_ranks(model, declared)
     weights = {value.name: constants[value.name] for value in model.graph.input[len(users) :]}
     budget.check_constants("the model", sum(value.nbytes for value in weights.values()))
+    matrices = {name for name, value in constants.items() if value.ndim == 2}
     return Prepared(
         model=model,
         inputs=tuple(_argument(value, dtypes) for value in model.graph.input[: len(users)]),
         outputs=tuple(_argument(value, dtypes) for value in model.graph.output),
         weights=weights,
-        nodes={node.name: rewriting.kinds.get(node.name, node.op_type) for node in model.graph.node},
+        nodes={
+            node.name: words_of(
+                node, rewriting.kinds.get(node.name, node.op_type), exported.get(node.name, ""), matrices
+            )
+            for node in model.graph.node
+        },
         has_branches=has_branches,
     )
 

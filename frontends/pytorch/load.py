@@ -46,6 +46,7 @@ from numc.frontends.pytorch.graphs.graph import (
     refusals,
     tensor_problem,
     values_of,
+    words_of,
 )
 from numc.frontends.pytorch.graphs.narrow import widened
 from numc.frontends.pytorch.graphs.selections import by_places
@@ -317,7 +318,7 @@ def _imported(
         outputs=outputs,
         weights=weights,
         sources=(name,),
-        nodes={names[node]: str(node.target) for node in graph.nodes if node in names},
+        nodes={names[node]: words_of(node) for node in graph.nodes if node in names},
         ranges=_ranges(program, symbols, least),
         updates=updates,
     )

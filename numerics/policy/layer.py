@@ -88,14 +88,35 @@ class Layer:
         return product if sizes["b"] == "1" else f"{sizes['b']} * ({product})"
 
 
-def kinds_of(operator: str) -> tuple[str, ...]:
-    """Return the kinds of an operator of ONNX (``BatchNormalization``) or PyTorch (``aten._softmax.default``)."""
-    name = operator.removeprefix("aten.").split(".")[0]
-    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_")
-    found = [family for family, pattern in _FAMILIES if re.search(pattern, name)]
+def kinds_of(words: str) -> tuple[str, ...]:
+    """Return the kinds of an operator of ONNX (``BatchNormalization``) or PyTorch (``aten._softmax.default``).
+
+    Behind it there may be other words, each after a space: the function that was called, the class of the module.
+    """
+    first, *others = words.split(" ")
+    called = [_small(word) for word in others if word[:1].islower()]
+    classes = [_small(word) for word in others if not word[:1].islower()]
+    operator = _small(first)
+    families = [
+        family
+        for family, pattern in _FAMILIES
+        # A class that ends so is one, such as LlamaRMSNorm, and SoftmaxAttention is none.
+        if re.search(pattern, operator) or any(re.search(rf"({pattern})(\dd)?$", name) for name in (*called, *classes))
+    ]
     # A linear layer is called so in PyTorch, whatever operation it becomes.
-    found_later = ["linear"] if name in ("gemm", "addmm") else []
-    return tuple(dict.fromkeys([*found, *filter(None, [name]), *found_later]))
+    linear = "linear" if operator in ("gemm", "addmm") else ""
+    return tuple(dict.fromkeys(filter(None, [*families, *called, operator, *classes, linear])))
+
+
+def _small(word: str) -> str:
+    """The name of an operator or a class in small letters: ``layer_normalization``."""
+    name = word.removeprefix("aten.").split(".")[0]
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_")
+
+
+def same_kind(word: str, other: str) -> bool:
+    """Whether two words for a kind differ in nothing but capitals and underscores: ``ReLU`` is ``relu``."""
+    return word.replace("_", "").lower() == other.replace("_", "").lower()
 
 
 def role_of(kinds: tuple[str, ...]) -> str:

@@ -19,7 +19,7 @@ from numc.numerics.formats import Conversion
 from numc.numerics.grammar import MAX_LENGTH, parse_conversion, parse_fma
 from numc.numerics.groups import GroupConversion
 from numc.numerics.operators import Fma
-from numc.numerics.policy.layer import KINDS, Layer
+from numc.numerics.policy.layer import KINDS, Layer, same_kind
 from numc.support.arguments import checked_text
 from numc.support.errors import NumcError, did_you_mean, quoted, shortened
 
@@ -177,7 +177,9 @@ class Rule:
             return layer.position is not None and selector.has(layer.position, model.count)
         if self.subject == "layer":
             return fnmatch.fnmatchcase(layer.name, selector)
-        return selector in layer.kinds if self.subject == "op" else selector == layer.role
+        return (
+            any(same_kind(selector, kind) for kind in layer.kinds) if self.subject == "op" else selector == layer.role
+        )
 
     def matches(self, layer: Layer, model: Contractions) -> bool:
         """Whether the rule applies to `layer`, in a program of these contractions.

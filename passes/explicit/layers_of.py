@@ -42,7 +42,7 @@ def layers_of(module: ir.Operation) -> list[tuple[ir.Operation, Layer]]:
 
 def _layer(generic: ir.Operation, nodes: Mapping[str, str], roles: Mapping[str, str]) -> Layer:
     name = linalg.name_of(generic)
-    own = kinds_of(nodes.get(name, ""))
+    own, operator = (kinds_of(words) for words in (nodes.get(name, ""), nodes.get(name, "").partition(" ")[0]))
     operands = contracted(generic)
     if operands is None:
         kinds = own or (("reduction",) if linalg.reduces(generic) else ("elementwise",))
@@ -50,7 +50,7 @@ def _layer(generic: ir.Operation, nodes: Mapping[str, str], roles: Mapping[str, 
         return Layer(name, kinds, role, swapped, computes=_computes(generic), multiplies=_multiplies(generic))
     maps = [linalg.indexing_maps(generic)[n] for n in operands]
     slides = any(not isinstance(e, ir.AffineDimExpr) for m in maps for e in m.results)
-    family = "conv" if slides or "conv" in own or "convolution" in own else "matmul"
+    family = "conv" if slides or "conv" in operator or "convolution" in operator else "matmul"
     kinds = tuple(dict.fromkeys((family, *own)))
     role, swapped = _role(name, kinds, roles)
     used = [set(_dims(m)) for m in maps]

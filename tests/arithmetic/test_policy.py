@@ -26,6 +26,7 @@ from numc.numerics.policy.policy import Policy, plain
 from numc.numerics.policy.presets import PRESETS
 from numc.numerics.policy.text import parse_policy
 from numc.support.errors import CompilerBug, NumcError, ParseError
+from tiers import by_default
 
 CNN = Path(__file__).parents[2] / "examples" / "digits" / "cnn.onnx"
 MIXED = """\
@@ -488,9 +489,75 @@ def test_equal_policies_share_a_cached_program_and_others_do_not(
     assert isinstance(load_policy("mp"), Policy)
 
 
-def test_linear_layers_have_the_kind_of_their_class():
+def test_layers_have_the_kind_of_their_class():
     """As torch.nn.Linear, and as the nodes of ONNX that torch.onnx exports for it."""
-    for operator in ("Gemm", "aten.addmm.default", "aten.linear.default"):
+    for operator in ("Gemm", "aten.addmm.default", "aten.linear.default", "MatMul linear", "aten.mm.default Linear"):
         assert "linear" in kinds_of(operator)
     assert kinds_of("Gemm")[0] == "gemm"
     assert "linear" not in kinds_of("MatMul")
+    assert kinds_of("aten.add.Tensor layer_norm LayerNorm") == ("layer_norm", "add")
+    assert kinds_of("aten.mul.Tensor silu SiLU") == ("silu", "mul", "si_lu")
+    assert kinds_of("aten.mul.Tensor LlamaRMSNorm")[0] == "rms_norm"
+    assert kinds_of("aten.mul.Tensor FrozenBatchNorm2d")[0] == "batch_norm"
+    assert kinds_of("aten.mul.Tensor SoftmaxAttention") == ("mul", "softmax_attention")
+
+
+@pytest.mark.parametrize("word", ["ReLU", "relu", "Relu", "re_lu"])
+def test_kinds_are_found_in_any_spelling(word):
+    layers = [other("a", "Relu"), other("b", "aten.mul.Tensor ReLU"), other("c", "Add")]
+    assert [ops for _, ops in decided(f"op {word} bf16", layers)] == ["bf16", "bf16", "fp32"]
+
+
+MODULES = {
+    "Linear": lambda torch: torch.nn.Linear(8, 8, bias=False),
+    "Conv1d": lambda torch: torch.nn.Conv1d(3, 3, 3, padding=1),
+    "LSTM": lambda torch: torch.nn.LSTM(8, 8, batch_first=True),
+    "LayerNorm": lambda torch: torch.nn.LayerNorm(8),
+    "RMSNorm": lambda torch: torch.nn.RMSNorm(8),
+    "GELU": lambda torch: torch.nn.GELU(),
+    "Softmax": lambda torch: torch.nn.Softmax(-1),
+}
+
+
+@pytest.mark.parametrize("name", by_default(list(MODULES), ["Linear", "LayerNorm"]))
+def test_a_module_is_selected_by_its_class(name):
+    """As it is exported, and as torch.compile runs it, with the operation before and the one behind it left alone."""
+    torch = pytest.importorskip("torch")
+
+    class Network(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.module = MODULES[name](torch)
+
+        def forward(self, x):
+            x = self.module(x + 1)
+            return (x[0] if isinstance(x, tuple) else x) * 2
+
+    network, x = Network().eval(), torch.ones(2, 3, 8)
+    policy = f"op {name} fma = mp, ops = bf16"
+    for table in (numc.explain(torch.export.export(network, (x,)), policy=policy),
+                  numc.explain(network, (x,), policy=policy)):  # fmt: skip
+        forward = [row for row in table.layers if row["role"] not in ("dgrad", "wgrad", "update")]
+        selected = {row["layer"] for row in forward if f"op {name}" in row["rule"]}
+        assert selected
+        assert all("module" in layer for layer in selected)
+        assert {row["layer"] for row in forward if "module" not in row["layer"]} == {"add", "mul"}
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_a_linear_layer_without_bias_in_onnx(written):
+    """torch.onnx says which module a node was; without that, it is a product with a matrix that is a weight."""
+    onnx = pytest.importorskip("onnx")
+    from onnx import helper, numpy_helper
+
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["a"], "first"), helper.make_node("MatMul", ["a", "a"], ["y"], "b")]
+    if written:
+        said = "['model.Net', 'torch.nn.modules.linear.Projection', 'aten.linear.default']"
+        nodes[0].metadata_props.add(key="pkg.torch.onnx.class_hierarchy", value=said)
+        nodes[1].metadata_props.add(key="pkg.torch.onnx.class_hierarchy", value="[broken")
+    values = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [4, 4]) for name in "xy"]
+    weight = numpy_helper.from_array(np.ones((4, 4), np.float32), "w")
+    model = helper.make_model(helper.make_graph(nodes, "g", values[:1], values[1:], [weight]))
+    for kind in ("linear", *(["Projection"] if written else [])):
+        rows = numc.explain(model, policy=f"op {kind} mp").layers
+        assert [row["fma"] for row in rows] == ["mp", "fp32"]

@@ -92,11 +92,26 @@ def listed(refusals: Sequence[Refusal]) -> str:
 
 def path_of(node: fx.Node) -> str:
     """Return the path of the module whose forward made a node; "" for the outermost module."""
-    stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
-    path = next((entry[0] for entry in reversed(list(stack.values())) if "hook" not in str(entry[0])), "")
     # torch.compile writes L['self'].layers[0].conv where torch.export writes layers.0.conv.
-    path = re.sub(r"\[['\"]?([^\]'\"]+)['\"]?\]", r".\1", str(path))
+    path = re.sub(r"\[['\"]?([^\]'\"]+)['\"]?\]", r".\1", _module_of(node)[0])
     return re.sub(r"^[LG]\.(self|fn)\b\.?|^[LG]\.", "", path).replace("._modules.", ".")
+
+
+def _module_of(node: fx.Node) -> tuple[str, str]:
+    """The path and the class of the module whose forward made a node, as torch writes them."""
+    stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
+    entries = (entry for entry in reversed(list(stack.values())) if "hook" not in str(entry[0]))
+    path, of = next(entries, ("", ""))
+    return str(path), of.__name__ if isinstance(of, type) else str(of).rpartition(".")[2]
+
+
+def words_of(node: fx.Node) -> str:
+    """Return the words for what a node is: its operation, the function that was called, and the class of the module."""
+    called = (node.meta.get("torch_fn") or ("", ""))[1].rpartition(".")[2]
+    if not called and (stack := node.meta.get("source_fn_stack")):
+        called = getattr(stack[-1][1], "__name__", "")
+    words = (str(node.target).replace(" ", "_"), called, _module_of(node)[1])
+    return " ".join(dict.fromkeys(word for word in words if word and word.isprintable() and " " not in word))
 
 
 def source_of(node: fx.Node) -> str:
