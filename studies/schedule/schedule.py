@@ -100,7 +100,8 @@ class Schedule:
     def write(self, path: str | os.PathLike[str]) -> None:
         """Draw the streams over time, and the bytes in use, as a file that ends in .svg or .png.
 
-        Raises NumcError for another name, if the file cannot be written, or if matplotlib is not installed.
+        Raises NumcError for another name, if the file cannot be written, or if what makes a .png is not installed
+        (`numc[report]`).
         """
         of = {number: stream for stream, members in enumerate(self.streams) for number in members}
         operations = self.graph.operations

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,6 +17,7 @@ from numc.studies.profile.count import SPAN, Interval, profile_of
 from numc.studies.schedule.graph import Buffer, Graph, Operation, accumulated, reduced, rests
 from numc.studies.schedule.matching import matching
 from numc.studies.schedule.schedule import schedule
+from numc.studies.schedule.timeline import timeline
 
 # The worked graph, from 0 instead of 1: edges 1->2, 1->3, 2->4, 3->4, 4->5, and the redundant 1->4, 1->5.
 TIMES = (5, 3, 9, 2, 1)
@@ -190,3 +193,28 @@ def test_any_graph(graph: Graph, threads: int, memory: int) -> None:
         assert max(critical, work) <= found.seconds * (1 + 1e-9)
         assert found.seconds <= found.sequence * (1 + 1e-9)
     assert found.peak <= max(memory, found.sequence_peak)
+
+
+def test_the_drawing(tmp_path: Path) -> None:
+    """Bars are where operations are, as wide as they take; the file is the same for the same schedule."""
+    found = schedule(worked(), threads=2)
+    found.write(tmp_path / "x.svg")
+    text = (tmp_path / "x.svg").read_text(encoding="utf-8")
+    (path,) = re.findall(r'class="bars f" d="([^"]*)"', text)
+    bars = [tuple(map(float, bar)) for bar in re.findall(r"M([\d.]+) ([\d.]+)H([\d.]+)V", path)]
+    assert len(bars) == len(TIMES)
+    widths = [right - left for left, _, right in bars]
+    assert [width / sum(widths) for width in widths] == pytest.approx([time / sum(TIMES) for time in TIMES], abs=2e-3)
+    assert len({y for _, y, _ in bars}) == len(found.streams) == 2
+    steps = re.findall(r'class="steps k" d="([^"]*)"', text)
+    assert [step.count("V") + 1 for step in steps] == [len(found.live()), len(found.sequence_live())]
+    found.write(tmp_path / "again.svg")
+    assert (tmp_path / "again.svg").read_bytes() == text.encode()
+    schedule(Graph(()), threads=2).write(tmp_path / "empty.svg")
+    many = [(0, n * 1.0, n + 1.0, f"name <{n}>") for n in range(12)]
+    drawn = timeline("many", many, {}, 12.0)
+    assert len({*re.findall(r'class="bars f"[^>]*fill="(#\w+)"', drawn)}) == 12
+    assert "name <" not in drawn
+    pytest.importorskip("resvg_py")
+    found.write(tmp_path / "x.png")
+    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
