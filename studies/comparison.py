@@ -8,6 +8,7 @@ from pathlib import Path
 
 from numc.studies.report.write import write_plots, write_report
 from numc.studies.results import ComparisonData, Result
+from numc.support import notebook
 from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError
 from numc.support.json_values import parsed
@@ -23,6 +24,13 @@ class Comparison(ComparisonData):
     "values", or "" if there were none. results: one for each arithmetic. sources: the SHA-256 of the model and of the
     data. versions: of the packages that took part. commands: command lines that reproduce the comparison.
     """
+
+    def _drawn(self) -> str:
+        from numc.studies.report.comparison_charts import accuracy
+        from numc.studies.report.svg import Drawing
+
+        chart = Drawing(accuracy(self), "points", height=220.0).svg(470)
+        return notebook.on_white(chart) if len(self.results) > 1 else ""
 
     def write_report(self, path: str | os.PathLike[str]) -> None:
         """Write the report as one HTML file that needs no other file.

@@ -152,7 +152,7 @@ class ComparisonData:
         raise KeyError(name)
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the table, without times, which another run changes."""
+        """Return what a notebook shows: the table, without times, which another run changes, and a chart."""
         columns = ("arithmetic", *self.metrics, "error", "breaks at", "area", "iso-area", "packed")
         rows = [
             [
@@ -171,8 +171,13 @@ class ComparisonData:
             os.path.basename(self.model) or "a model",
             notebook.table(columns, rows),
             notebook.note(legend),
+            self._drawn(),
             about=f"in {len(rows)} arithmetics, {self.samples} samples",
         )
+
+    def _drawn(self) -> str:
+        """A chart for notebooks, which `Comparison` has."""
+        return ""
 
     def as_json(self) -> dict[str, Any]:
         """Return the comparison in types that JSON has; numbers that are not finite are strings."""

@@ -67,6 +67,11 @@ def note(sentence: str) -> str:
     return f'<div style="opacity:.7;font-size:12px;margin-top:4px;max-width:72ch">{text(sentence, 400)}</div>'
 
 
+def on_white(drawing: str) -> str:
+    """Return a drawing on a white ground, for which its colours are made: no one says whether a notebook is dark."""
+    return f'<div style="background:#fff;border-radius:6px;margin-top:10px;max-width:486px;padding:8px">{drawing}</div>'
+
+
 def fields(parts: Sequence[tuple[str, int]]) -> str:
     """Return the picture of a code: a box for each bit, in the colour of its field."""
     colours = {"sign": ORANGE, "exponent": GREEN}

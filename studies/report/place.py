@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 CHARACTER, LINE = 8.2, 15.0  # in pixels: the width of a letter of a bold text, and the height of a line
 MARKER = 5.0
@@ -143,3 +143,28 @@ def _text_box(x: float, y: float, to_right: bool, text: str, lines: int) -> Rect
 def _overlap(a: Rectangle, b: Rectangle) -> float:
     wide, high = min(a[2], b[2]) - max(a[0], b[0]), min(a[3], b[3]) - max(a[1], b[1])
     return wide * high if wide > 0 and high > 0 else 0.0
+
+
+def clearest(boxes: Sequence[Rectangle], paths: Sequence[Sequence[tuple[float, float]]], margin: float) -> Rectangle:
+    """Return the first of the boxes with the fewest points of paths within `margin`, then with the least of lines.
+
+    paths: the points of lines, or single points.
+    """
+    marks = [point for path in paths for point in path]
+    lines = [point for path in paths for point in _along(path)]
+
+    def near(box: Rectangle) -> tuple[int, int]:
+        left, top, right, bottom = box[0] - margin, box[1] - margin, box[2] + margin, box[3] + margin
+        on_marks, on_lines = (sum(left < x < right and top < y < bottom for x, y in each) for each in (marks, lines))
+        return on_marks, on_lines
+
+    return min(boxes, key=near)
+
+
+def _along(path: Sequence[tuple[float, float]], step: float = 6.0) -> list[tuple[float, float]]:
+    """The points of a path, and others between them about `step` apart."""
+    dense = list(path[:1])
+    for (a, b), (c, d) in pairwise(path):
+        count = max(1, round(max(abs(c - a), abs(d - b)) / step))
+        dense += [(a + (c - a) * n / count, b + (d - b) * n / count) for n in range(1, count + 1)]
+    return dense

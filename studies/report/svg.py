@@ -10,9 +10,9 @@ import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from numc.studies.report.charts import Axis, Band, Chart, Series
+from numc.studies.report.charts import Axis, Band, Chart, Rule, Series
 from numc.studies.report.colours import colour
-from numc.studies.report.place import CHARACTER, LINE, apart, distinct, place_texts
+from numc.studies.report.place import CHARACTER, LINE, MARKER, apart, clearest, distinct, place_texts
 
 SOFT, GRID, CARD = ("#566173", "#9aa7b8"), ("#dfe4ea", "#2b3442"), ("#ffffff", "#161b23")
 SHAPES = (
@@ -85,7 +85,7 @@ class Drawing:
         box, total = self._box(width, alone)
         parts = [*_axes(chart, box, self._names(box))]
         parts += [_line(box, rule.axis, _at(chart, box, rule.axis, rule.value)) for rule in chart.rules]
-        parts += [part for rule in chart.rules for part in _rule_text(chart, box, rule.axis, rule.value, rule.label)]
+        parts += [part for rule in chart.rules for part in _rule_text(chart, box, rule)]
         parts += _guide(chart, box)
         parts += ['<g class="lines">', *self._lines(box), "</g>"]
         parts += [part for one in chart.series for part in self._points(one, box)]
@@ -108,7 +108,7 @@ class Drawing:
         if self.labels == "ends":
             longest = max((len(text) for text in self._ends(width)), default=0)
             right = 26 + CHARACTER * longest
-        top = 28.0 + (22 if alone else 0)
+        top = 32.0 + (22 if alone else 0)
         box = Box(left, top, width - left - right, self.height)
         below = 11 * len(chart.bands) + 40 + self._turned(box)
         return box, top + self.height + below
@@ -237,7 +237,7 @@ def _covers(chart: Chart, one: Series, other: Series, box: Box) -> bool:
 def _axes(chart: Chart, box: Box, names: dict[int, str]) -> Iterator[str]:
     bottom, right = box.top + box.height, box.left + box.width
     label = chart.y.label if chart.y.label != chart.title else ""
-    yield written(box.left, box.top - 12, _with_better(label, chart.y), SOFT)
+    yield written(box.left, box.top - 16, _with_better(label, chart.y), SOFT)
     for value, text in chart.y.ticks:
         y = box.y(chart.y, value)
         yield f'<path class="k" d="M{box.left:.1f} {y:.1f}H{right:.1f}" {stroked(GRID)}/>'
@@ -270,16 +270,20 @@ def _line(box: Box, axis: str, at: float) -> str:
     return f'<path class="k" d="{across}" stroke-width="1.25" stroke-dasharray="5 4" {stroked(SOFT)}/>'
 
 
-def _rule_text(chart: Chart, box: Box, axis: str, value: float, label: str) -> Iterator[str]:
-    """The text of a rule, on a ground of its own."""
-    at, wide = _at(chart, box, axis, value), _DIGIT * len(label) + 6
-    if axis == "x":
-        x = at - wide - 5 if at > box.left + box.width / 2 else at + 5
-        y = box.top + box.height - 20
+def _rule_text(chart: Chart, box: Box, rule: Rule) -> Iterator[str]:
+    """The text of a rule, on a ground of its own, where the fewest lines and markers are."""
+    at, wide = _at(chart, box, rule.axis, rule.value), _DIGIT * len(rule.label) + 6
+    if rule.axis == "x":
+        sides = (at - wide - 5, at + 5) if at > box.left + box.width / 2 else (at + 5, at - wide - 5)
+        steps = [box.top + box.height - 20 - n * (box.height - 24) / 8 for n in range(9)]
+        corners = [(x, y) for x in sides for y in steps if box.left <= x <= box.left + box.width - wide]
     else:
-        x, y = box.left + box.width - wide, at - 8
+        corners = [(box.left + (box.width - wide) * (1 - n / 32), at + y) for y in (-8, -26, 10) for n in range(33)]
+    paths = [[(box.x(chart.x, x), box.y(chart.y, y)) for x, y in each.points] for each in chart.series]
+    points = paths if any(each.line for each in chart.series) else [[point] for path in paths for point in path]
+    x, y, *_ = clearest([(x, y, x + wide, y + 16) for x, y in corners], points, 2 * MARKER)
     yield f'<rect class="f" x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="16" {filled(CARD)}/>'
-    yield written(x + 3, y + 12, label, SOFT)
+    yield written(x + 3, y + 12, rule.label, SOFT, more=' data-rule=""')
 
 
 def _guide(chart: Chart, box: Box) -> Iterator[str]:

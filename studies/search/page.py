@@ -113,7 +113,9 @@ def _look(name: str) -> dict[str, str]:
 
 def _tolerance(found: Search) -> str:
     limit = found.settings["tolerance"]
-    return f"{100 * limit:g} points" if found.metric.percent else f"{limit:g}"
+    if not found.metric.percent:
+        return f"{limit:g}"
+    return f"{100 * limit:g} point{'s' if 100 * limit != 1 else ''}"
 
 
 def _told(found: Search, trial: Trial) -> str:

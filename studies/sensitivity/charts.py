@@ -12,6 +12,8 @@ from numc.studies.report.charts import Axis, Chart, Exponents, Rule, Series, dec
 from numc.studies.sensitivity.records import Part, SensitivityData
 
 _ALL = "everything"
+BY_LAYER = "contraction, in program order"
+"""The label of the axis of charts of layers."""
 
 
 def charts(found: SensitivityData) -> list[Chart | Exponents]:
@@ -45,7 +47,7 @@ def _values(found: SensitivityData) -> dict[str, Callable[[Part], float]]:
 def _layers(found: SensitivityData, layers: Sequence[Part], name: str, value: Callable[[Part], float]) -> Chart:
     count = len(layers)
     every = max(1, math.ceil(count / 12))
-    x = Axis("contraction, in program order", -0.4, count - 0.6, tuple((n, str(n)) for n in range(0, count, every)))
+    x = Axis(BY_LAYER, -0.4, count - 0.6, tuple((n, str(n)) for n in range(0, count, every)))
     places = [(float(n), part) for n, part in enumerate(layers)]
     return _chart(found, "layers: each layer alone", x, places, (name, value))
 

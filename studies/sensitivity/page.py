@@ -8,7 +8,7 @@ from pathlib import Path
 from numc.studies.metrics import METRICS
 from numc.studies.report.charts import Chart
 from numc.studies.report.drawing import drawn, environment
-from numc.studies.sensitivity.charts import charts
+from numc.studies.sensitivity.charts import BY_LAYER, charts
 from numc.studies.sensitivity.records import Part, SensitivityData
 
 
@@ -16,6 +16,7 @@ def render(found: SensitivityData) -> str:
     """Return the page as text. It refers to no other file."""
     drawings = [chart for chart in charts(found) if isinstance(chart, Chart)]
     layers = found.of("layer")
+    names = [part.name for part in layers]
     return (
         environment(Path(__file__).parent)
         .get_template("sensitivity.html.jinja")
@@ -23,7 +24,7 @@ def render(found: SensitivityData) -> str:
             s=found,
             name=Path(found.model).name,
             metrics=[METRICS[name] for name in found.metrics],
-            charts=[drawn(chart, "") for chart in drawings],
+            charts=[(drawn(chart, ""), names if chart.x.label == BY_LAYER else []) for chart in drawings],
             worst=max(layers, key=lambda part: (math.isnan(part.error), part.error)),
             rows=[(part, layers.index(part) if part in layers else None, tint(part)) for part in found.parts],
         )

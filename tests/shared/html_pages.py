@@ -28,9 +28,12 @@ FAULTS = """(() => {
       for (const [other, its] of texts.slice(n + 1))
         if (cross(box, its)) faults.push(`${name}: ${text} covers ${other}`);
     });
-    for (const mark of svg.querySelectorAll('.marker')) for (const [text, box] of placed('text[font-weight]'))
+    const beside = placed('text[font-weight], text[data-rule]');
+    for (const mark of svg.querySelectorAll('.marker')) for (const [text, box] of beside)
       if (cross(mark.getBoundingClientRect(), box)) faults.push(`${name}: ${text} covers a marker`);
   }
+  for (const cell of [...inner.querySelectorAll('.stack th[scope=row]')].filter(seen))
+    if (cell.textContent.length > 3 && cell.clientWidth < 60) faults.push(`${cell.textContent} has no room`);
   for (const table of [...inner.querySelectorAll('.stack')].filter(seen))
     if (table.parentElement.scrollWidth > table.parentElement.clientWidth + 1) faults.push('columns are cut off');
   for (const section of inner.querySelectorAll('section'))
