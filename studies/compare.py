@@ -107,6 +107,10 @@ class CompareOptions(Judged):
         metadata=about("called with a text that says what is being done, and the fraction of all work that is done"),
     )
 
+    partial: Callable[[Comparison], None] | None = field(
+        default=None, metadata=about("called with the comparison so far, after every arithmetic but the last")
+    )
+
     def check(self) -> None:
         """Raise NumcError for a value that is not allowed, before the model is read, which takes a while."""
         check_names(checked_texts(self.metrics, "metrics"))
@@ -118,6 +122,7 @@ class CompareOptions(Judged):
             )
         checked_texts(self.commands, "commands"), checked(self.statistics, "statistics", bool, "True or False")
         check_function(self.progress, "progress")
+        check_function(self.partial, "partial")
         self.checked_threads()
 
 
@@ -148,12 +153,20 @@ def compare(model: Any, given: CompareOptions) -> Comparison:
     peer = Peer.find(model, imported.sources, threads, fixed)
     described = [ready.sha256(), names, chosen.name, threads, str(fraction), own_version(), own_sources()]
     keys = [_key(digest, str(column.options.resolved()[0]), described) for column in columns]
-    results = _results(work, keys, store, peer, given.progress)
-    return Comparison(
-        name, ready.samples, ready.steps[0][1], threads, names, ready.kind,
-        tuple(replace(result, name=column.name) for result, column in zip(results, columns, strict=True)),
-        {"model": digest, "data": ready.sha256()}, _versions(), tuple(given.commands),
-    )  # fmt: skip
+
+    def made(results: Mapping[str, Result]) -> Comparison:
+        finished = [(results[key], column) for key, column in zip(keys, columns, strict=True) if key in results]
+        return Comparison(
+            name, ready.samples, ready.steps[0][1], threads, names, ready.kind,
+            tuple(replace(result, name=column.name) for result, column in finished),
+            {"model": digest, "data": ready.sha256()}, _versions(), tuple(given.commands),
+        )  # fmt: skip
+
+    def tell(results: Mapping[str, Result]) -> None:
+        if given.partial is not None and keys[0] in results and len(results) < len(keys):
+            given.partial(made(results))
+
+    return made(_results(work, keys, store, peer, given.progress, tell))
 
 
 @dataclass(frozen=True)
@@ -336,18 +349,27 @@ class _Work:
 
 
 def _results(
-    work: _Work, keys: Sequence[str], store: Store, peer: Peer | None, progress: Progress | None
-) -> list[Result]:
-    """Return the results of all columns, from the store or computed and then stored. Raises Interrupted."""
+    work: _Work,
+    keys: Sequence[str],
+    store: Store,
+    peer: Peer | None,
+    progress: Progress | None,
+    tell: Callable[[Mapping[str, Result]], None],
+) -> dict[str, Result]:
+    """Return the results of all columns by key, from the store or computed and then stored. Raises Interrupted.
+
+    tell: called with those that are there, whenever one is.
+    """
     found = {key: result for key in keys if (result := store.get(key)) is not None}
     for number, key in enumerate(keys):
         if key not in found:
             try:
                 found[key] = work.run(number, peer if number == 0 else None, progress)
                 store.put(key, found[key])
+                tell(found)
             except KeyboardInterrupt:
                 raise Interrupted(len(found), len(keys), store.path) from None
-    return [found[key] for key in keys]
+    return found
 
 
 def _weights(made: Contents) -> tuple[int, int]:

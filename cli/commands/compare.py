@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ import click
 
 from numc.cli import complete, output
 from numc.cli.grouped import grouped
+from numc.cli.live import Opened, open_option
 from numc.cli.samples import Samples, samples_options
 from numc.cli.source import check_model, fixed_options
 from numc.support.arguments import Fixed, checked_text
@@ -74,6 +76,7 @@ class Places:
     """Where results go."""
 
     report: str | None
+    opened: bool
     plots: str | None
     results: str | None
 
@@ -81,6 +84,8 @@ class Places:
         """Raise NumcError if an output could not be written, before the work starts."""
         from numc.studies.report.write import check_installed
 
+        if self.opened and self.report is None:
+            raise NumcError("--open is about a page: ask for one with --report")
         if self.report is not None:
             check_installed("jinja2")
             check_writable(Path(self.report))
@@ -131,7 +136,8 @@ class Places:
 @grouped(
     "places",
     Places,
-    click.option("--report", metavar="FILE.html", help="Write a page."),
+    click.option("--report", metavar="FILE.html", help="Write a page, again after every arithmetic."),
+    open_option,
     click.option("--plots", metavar="FOLDER", help="Write every plot as .png and .svg."),
     click.option("--results", metavar="FILE", help="Keep finished results there, not beside the report."),
 )
@@ -166,13 +172,14 @@ def compare_command(
     compared = columns.read()
     from numc.studies.compare import Interrupted, compare
 
+    page = Opened(Path(places.report) if places.opened and places.report is not None else None)
     try:
         with output.progress_bar() as progress:
             comparison = compare(
                 model, data, **compared, labels=labels, metrics=names, output=output_name,
                 batch=batch, threads=threads, statistics=counting.stats, sample=counting.sample or 1, results=results,
                 shapes=fixed,
-                commands=(command_line(context, model),), progress=progress,
+                commands=(command_line(context, model),), progress=progress, partial=_following(places.report, page),
             )  # fmt: skip
     except Interrupted as stopped:
         kept = f"kept in {stopped.path}: the same command goes on from there" if stopped.path else _NOT_KEPT
@@ -181,6 +188,7 @@ def compare_command(
         context.exit(130)
     if places.report is not None:
         comparison.write_report(places.report)
+        page.show()
     if places.plots is not None:
         comparison.write_plots(places.plots)
     if want_json:
@@ -191,6 +199,20 @@ def compare_command(
     if peer is not None and not peer.holds:
         click.echo("numc: fp32 does not agree with onnxruntime: do not trust the rest", err=True)
         context.exit(1)
+
+
+def _following(report: str | None, page: Opened) -> Callable[[Comparison], None] | None:
+    """Return what writes the page of an unfinished comparison, and opens it."""
+    if report is None:
+        return None
+
+    def follow(so_far: Comparison) -> None:
+        from numc.studies.report.write import write_report
+
+        write_report(so_far, Path(report), f"Finished: {', '.join(result.name for result in so_far.results)}.")
+        page.show()
+
+    return follow
 
 
 def split_list(option: str, text: str) -> list[str]:

@@ -14,6 +14,7 @@ import click
 from numc.cli import output
 from numc.cli.commands.compare import command_line, split_list
 from numc.cli.grouped import grouped
+from numc.cli.live import Opened, open_option
 from numc.cli.samples import Samples, samples_options
 from numc.cli.source import check_model, fixed_options
 from numc.support.arguments import Fixed
@@ -102,6 +103,7 @@ class Reported:
 @click.option("--scheduler", metavar="ADDRESS", help="Evaluate on the workers of this scheduler of Dask.")
 @click.option("-o", "--output", "folder", metavar="FOLDER", help="Write the policy, the evaluations and a page there.")
 @click.option("--resume", metavar="FOLDER", help="Go on with the search in this folder.")
+@open_option
 @fixed_options
 @click.option("--json", "want_json", is_flag=True, help="Print JSON.")
 @click.pass_context
@@ -123,6 +125,7 @@ def search_command(
 ) -> None:
     """Find the cheapest arithmetic of every layer whose metric stays within a tolerance of fp32."""
     reported: Reported = options.pop("reported")
+    page = Opened.of_folder(options.pop("opened"), resume or folder)
     check_model(model)
     if folder is not None and resume is not None:
         raise NumcError("--output starts a search, --resume goes on with one: leave one of them out")
@@ -142,8 +145,9 @@ def search_command(
     from numc.studies.search.search import Interrupted, search
 
     try:
-        with _bar(options["trials"]) as progress:
-            result = search(model, **known, **options, commands=(command_line(context, model),), progress=progress)
+        with _bar(options["trials"]) as bar:
+            known |= {"commands": (command_line(context, model),), "progress": _also(page.show, bar)}
+            result = search(model, **known, **options)
     except Interrupted as stopped:
         kept = (
             f"kept in {stopped.folder}: --resume {stopped.folder}"
@@ -152,6 +156,7 @@ def search_command(
         )
         output.say(f"numc: interrupted: {stopped.trials} candidates are evaluated and {kept}", err=True)
         context.exit(130)
+    page.show()
     if want_json:
         output.as_json(result.as_json())
     else:
@@ -172,8 +177,22 @@ def _number(text: str) -> float:
         raise NumcError(f"--tolerance {quoted(text)}: want a number such as 0.01 or 1%") from None
 
 
+Told = Callable[[int, "Trial | None", "float | None"], None]
+
+
+def _also(show: Callable[[], None], bar: Told | None) -> Told:
+    """A progress that shows the page, too."""
+
+    def told(count: int, best: Trial | None, fp32: float | None) -> None:
+        show()
+        if bar is not None:
+            bar(count, best, fp32)
+
+    return told
+
+
 @contextlib.contextmanager
-def _bar(trials: int | None) -> Iterator[Callable[[int, Trial | None, float | None], None] | None]:
+def _bar(trials: int | None) -> Iterator[Told | None]:
     """Show a progress bar with the best so far on stderr, if it is a terminal."""
     if not sys.stderr.isatty():
         yield None

@@ -30,7 +30,7 @@ def environment(*folders: Path) -> Environment:
     )
     styles = "\n".join(f".c{n}{{--l:{light};--d:{dark}}}" for n, (light, dark) in enumerate(CATEGORICAL))
     styles += f"\n.ink{{--l:{INK[0]};--d:{INK[1]}}}"
-    found.globals |= {"crowded": FEW, "palette": styles, "shapes": SHAPES, "looks": looks}
+    found.globals |= {"live": "", "crowded": FEW, "palette": styles, "shapes": SHAPES, "looks": looks}
     found.filters |= {"number": number, "percent": percent, "size": size, "px": lambda x: f"{x:.1f}"}
     return found
 

@@ -12,6 +12,13 @@ from numc.support.files import write_whole
 POLICY, RESULT, PAGE = "best.policy", "search.json", "report.html"
 
 
+def write_live(found: Search, folder: Path) -> None:
+    """Write the page of a search that is not finished. Raises NumcError if it cannot."""
+    count = len(found.trials)
+    text = render(found, f"{count} candidate{'s' if count != 1 else ''} so far.")
+    write_whole(folder / PAGE, lambda file: file.write(text.encode()))
+
+
 def write(found: Search, folder: Path) -> None:
     """Write the outcome as JSON, the page, and the policy, if there is one. Raises NumcError if it cannot."""
     texts = {RESULT: json.dumps(found.as_json(), indent=1, ensure_ascii=False) + "\n", PAGE: render(found)}

@@ -17,14 +17,15 @@ ROWS = 500
 """At most so many candidates are in the table of all of them; search.json has the others."""
 
 
-def render(found: Search) -> str:
-    """Return the page as text. It refers to no other file."""
+def render(found: Search, live: str = "") -> str:
+    """Return the page as text. It refers to no other file. live: how far an unfinished search is."""
     metric, best = found.metric, found.best
     return (
         environment(Path(__file__).parent)
         .get_template("search.html.jinja")
         .render(
             s=found,
+            live=live,
             name=Path(found.model).name,
             fp32=found.rows[0],
             last=found.rows[-1],

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import math
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -19,7 +21,7 @@ from numc.studies.cost import decisions_of, report
 from numc.studies.data import Data
 from numc.studies.metrics import check_metrics
 from numc.studies.search.cluster import Cluster
-from numc.studies.search.driver import Driver, Evaluate, decided
+from numc.studies.search.driver import Driver, Evaluate, Trial, decided
 from numc.studies.search.evaluation import FP32, SPLITS, Evaluator, Message, identity, message
 from numc.studies.search.found import EVALUATED, Row, Search, metric_of
 from numc.studies.search.groups import groups, shares
@@ -40,6 +42,9 @@ from numc.studies.search.splits import splits
 from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError
 from numc.support.keywords import keywords
+
+_EVERY = 2.0
+"""The page of a search that is not finished is written when so many seconds have passed since the last time."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -103,16 +108,6 @@ def search(model: Any, given: SearchOptions) -> Search:
     )
     header = {"model": subject.name, "metric": subject.metric, "numc": identity()}
     journal = Journal(folder, subject.message["digest"], header, resume=given.resume)
-    progress = given.progress
-    told = None if progress is None else lambda count, best: progress(count, best, fp32_cost)
-    with _where(sent, function, given.workers, given.scheduler) as evaluate:
-        driver = Driver(subject.layers, evaluate, journal, metric_of(subject.metric).best, told)
-        try:
-            driver.run(problem, sampler)
-            rows = _rows(driver, problem, fp32_cost)
-        except KeyboardInterrupt:
-            raise Interrupted(len(driver.trials), folder) from None
-    best = driver.best(problem)
     settings = {
         "objective": given.objective, "machine": None if machine is None else machine.name,
         "metric": subject.metric, "tolerance": tolerance, "sampler": sampler_name, "seed": given.seed,
@@ -120,18 +115,41 @@ def search(model: Any, given: SearchOptions) -> Search:
         "by": given.by, "space": {axis.name: list(axis.values) for axis in whole.axes}, "settings": whole.settings,
         "numc": identity(), "digest": subject.message["digest"],
     }  # fmt: skip
-    result = Search(
-        model=subject.name,
-        settings=settings,
-        space=whole,
-        samples={split: data.samples for split, data in subject.data.items()},
-        rows=rows,
-        policy="" if best is None else whole.policy(best.candidate),
-        best=best,
-        trials=tuple(driver.trials.values()),
-        shares=shares(subject.layers, whole.groups, given.by),
-        commands=tuple(given.commands),
-    )
+
+    def outcome(rows: tuple[Row, ...]) -> Search:
+        best = driver.best(problem)
+        return Search(
+            model=subject.name,
+            settings=settings,
+            space=whole,
+            samples={split: data.samples for split, data in subject.data.items()},
+            rows=rows,
+            policy="" if best is None else whole.policy(best.candidate),
+            best=best,
+            trials=tuple(driver.trials.values()),
+            shares=shares(subject.layers, whole.groups, given.by),
+            commands=tuple(given.commands),
+        )
+
+    last = -math.inf
+
+    def told(count: int, best: Trial | None) -> None:
+        nonlocal last
+        if folder is not None and time.monotonic() - last > _EVERY:
+            from numc.studies.search.folder import write_live  # needs jinja2
+
+            write_live(outcome(_rows_so_far(driver, problem, fp32_cost)), folder)
+            last = time.monotonic()
+        if given.progress is not None:
+            given.progress(count, best, fp32_cost)
+
+    with _where(sent, function, given.workers, given.scheduler) as evaluate:
+        driver = Driver(subject.layers, evaluate, journal, metric_of(subject.metric).best, told)
+        try:
+            driver.run(problem, sampler)
+            result = outcome(_rows(driver, problem, fp32_cost))
+        except KeyboardInterrupt:
+            raise Interrupted(len(driver.trials), folder) from None
     if folder is not None:
         from numc.studies.search.folder import write  # needs jinja2
 
@@ -180,3 +198,10 @@ def _rows(driver: Driver, problem: Problem, fp32_cost: float | None) -> tuple[Ro
         Row(name, cost, *(driver.value(policy, split) for split in SPLITS))
         for name, (policy, cost) in named_policies.items()
     )
+
+
+def _rows_so_far(driver: Driver, problem: Problem, fp32_cost: float | None) -> tuple[Row, ...]:
+    """Return the rows of a search that is not finished, without values on the samples that take no part in it."""
+    best = {"uniform": driver.best(problem, uniform=True), "search": driver.best(problem)}
+    rows = [Row(name, trial.cost, trial.value, math.nan) for name, trial in best.items() if trial is not None]
+    return (Row("fp32", fp32_cost, driver.value(FP32, SPLITS[0]), math.nan), *rows)

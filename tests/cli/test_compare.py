@@ -75,6 +75,34 @@ def test_the_table_the_page_and_what_is_kept(numc_run: Any, tmp_path: Path) -> N
     assert other.error == (f"out.results.json: results of another model ({MLP}): name another file, or remove this one")
 
 
+@pytest.mark.parametrize("display", [True, False])
+def test_the_page_is_opened_and_follows_the_work(
+    numc_run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, display: bool
+) -> None:
+    pytest.importorskip("jinja2")
+    page, seen = tmp_path / "out.html", []
+    monkeypatch.setattr("webbrowser.open", lambda address: seen.append((address, page.read_text())) or True)
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
+        monkeypatch.delenv(name, raising=False)
+    if display:
+        monkeypatch.setenv("DISPLAY", ":0")
+    done = numc_run(*GIVEN, "--fma", "mp,bf16_1_1", "--report", page, "--open")
+    assert done.status == 0, done.err
+    assert ("--open: there is no browser: open" in done.err) is not display
+    final = page.read_text()
+    assert "refresh" not in final
+    if display:
+        ((address, first),) = seen
+        assert address == page.as_uri()
+        assert "Finished: fp32. This page loads itself again until it is finished." in first
+        assert '<meta http-equiv="refresh" content="3">' in first
+        assert "in 1 arithmetic</h1>" in first
+    done = numc_run(*GIVEN, "--open")
+    assert (done.status, done.err) == (2, "numc: error: --open is about a page: ask for one with --report\n")
+    done = numc_run("search", MLP, "--data", HELD, "--tolerance", "1%", "--open")
+    assert (done.status, done.err) == (2, "numc: error: --open is about a page: ask for one with --output\n")
+
+
 def test_a_bar_only_on_a_terminal(numc_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     done = numc_run(*GIVEN, "--fma", "fp32")
     assert "\x1b" not in done.err
@@ -99,10 +127,10 @@ def test_an_interrupt_says_how_to_go_on(numc_run: Any, tmp_path: Path, monkeypat
         "numc: interrupted: 1 of 3 arithmetics are finished and kept in out.results.json: the same command goes on "
         "from there\n"
     )
-    assert not (tmp_path / "out.html").exists()
+    assert "Finished: fp32." in (tmp_path / "out.html").read_text()
     done = numc_run(*GIVEN, "--fma", "mp")
     assert done.err.endswith("1 of 2 arithmetics are finished and not kept: --report or --results FILE keeps them\n")
-    assert [p.name for p in tmp_path.iterdir()] == ["out.results.json"]
+    assert {p.name for p in tmp_path.iterdir()} == {"out.results.json", "out.html"}
 
 
 def test_fp32_that_disagrees_with_onnxruntime(numc_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,9 +152,27 @@ def test_what_is_interrupted_goes_on_to_the_same_result(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "part" / "search.json").read_text()) == whole.as_json()
     page = Page((tmp_path / "part" / "report.html").read_text())
     assert {"http", "src", "@import"}.isdisjoint(" ".join(page.texts).split())
-    assert f"The {len(whole.front())} candidates of the front" in page.texts
+    assert f"{len(whole.front())} candidates on the front" in page.texts
     lines = [json.loads(line) for line in (tmp_path / "part" / NAME).read_text().splitlines()]
     assert len(lines) == 1 + len(whole.trials) + 1 + 3
+
+
+def test_the_page_of_a_search_follows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("jinja2")
+    monkeypatch.setattr("numc.studies.search.search._EVERY", 0.0)
+    seen: list[str] = []
+
+    def watched(count: int, best: Any, fp32: float | None) -> None:
+        seen.append((tmp_path / "found" / "report.html").read_text(encoding="utf-8"))
+
+    found = by_function(folder=tmp_path / "found", progress=watched)
+    for text in seen:
+        Page(text).check_alone(text)
+        assert '<meta http-equiv="refresh"' in text
+        assert re.search(r"\d+ candidates? so far\. This page loads itself again", text)
+        assert "report split" not in text
+    assert 1 < len(set(seen)) <= len(found.trials)
+    assert "refresh" not in (tmp_path / "found" / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
