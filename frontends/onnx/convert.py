@@ -15,12 +15,14 @@ from numc.frontends.lowering.reshapes import builtin_type, torch_constant
 from numc.frontends.lowering.torch_mlir_passes import conversion_errors, erase_checks, lower, operations
 from numc.frontends.onnx.conditions.apply import CHECKS
 from numc.frontends.onnx.contract import to_backend_contract
+from numc.frontends.onnx.rewrites.reductions import AXIS
 from numc.frontends.onnx.sizes.broadcast import PAIRS
 
 _LIST = re.compile(r"!torch\.vtensor<\[\d+\],si64>")
 # ONNX defines these operators by functions, but torch-mlir's own lowerings are shorter and take dynamic sizes.
 _NOT_EXPANDED = {"LayerNormalization", "LogSoftmax", "Relu", "Softmax", "Softplus"}
 _CHECKS = f"torch.onnx.{CHECKS}"
+_AXIS = f"torch.onnx.{AXIS}"
 _PAIRS = f"torch.onnx.{PAIRS}"
 _CENTRED = "torch.onnx.center_point_box"
 # torch's numbers of dtypes, by their elements in MLIR.
@@ -53,6 +55,7 @@ def to_linalg(model: onnx.ModelProto, *, no_broadcast: bool = False) -> str:
         importer.import_all()
         _cast_by_torch(module)
         _softplus_by_torch(module)
+        _products_by_torch(module)
         _call_operators(module)
         if no_broadcast:
             main = module.body.operations[0]
@@ -93,6 +96,29 @@ def _softplus_by_torch(module: ir.Module) -> None:
                     "torch.aten.softplus",
                     results=[op.results[0].type],
                     operands=[op.operands[0], *map(torch_constant, (1, _SOFTPLUS_IS_X))],
+                )
+            op.results[0].replace_all_uses_with(made.results[0])
+            op.erase()
+
+
+def _products_by_torch(module: ir.Module) -> None:
+    """Make products along one axis those of torch: torch-mlir does not lower those of ONNX where sizes are free."""
+    with module.context:
+        for op in _onnx_operators(module, "ReduceProd"):
+            if _AXIS not in op.attributes:
+                continue
+            axis = ir.IntegerAttr(op.attributes[_AXIS]).value
+            with ir.InsertionPoint(op), op.location:
+                none = ir.Operation.create("torch.constant.none", results=[ir.Type.parse("!torch.none")]).result
+                keeps = ir.Operation.create(
+                    "torch.constant.bool",
+                    results=[ir.Type.parse("!torch.bool")],
+                    attributes={"value": ir.BoolAttr.get(True)},
+                ).result
+                made = ir.Operation.create(
+                    "torch.aten.prod.dim_int",
+                    results=[op.results[0].type],
+                    operands=[op.operands[0], torch_constant(axis), keeps, none],
                 )
             op.results[0].replace_all_uses_with(made.results[0])
             op.erase()

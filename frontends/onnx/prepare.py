@@ -462,12 +462,30 @@ def _infer_shapes(model: onnx.ModelProto, *, values: bool = True) -> onnx.ModelP
 
 
 def _infer_once(model: onnx.ModelProto, values: bool) -> onnx.ModelProto:
+    named = _without_products(model.graph)
     try:
-        return onnx.shape_inference.infer_shapes(model, data_prop=values)
+        inferred = onnx.shape_inference.infer_shapes(model, data_prop=values)
     except Exception as error:
         if "bad_alloc" in str(error):
             raise MemoryError from None
         raise NumcError(f"shapes of the model contradict each other: {_first_line(error)}") from None
+    finally:
+        _name_products(model.graph, named)
+    _name_products(inferred.graph, named)
+    return inferred
+
+
+def _without_products(graph: onnx.GraphProto) -> dict[int, str]:
+    """Take away the names of the products of queries and keys, by node: onnx infers 0 of a free number of keys."""
+    nodes = [(n, node) for n, node in enumerate(graph.node) if node.op_type == "Attention" and len(node.output) > 3]
+    named = {n: node.output[3] for n, node in nodes}
+    _name_products(graph, dict.fromkeys(named, ""))
+    return named
+
+
+def _name_products(graph: onnx.GraphProto, named: Mapping[int, str]) -> None:
+    for n, name in named.items():
+        graph.node[n].output[3] = name
 
 
 def _first_line(error: Exception) -> str:

@@ -137,7 +137,7 @@ class Rewriting:
         if rule and not node.made:
             rule(node)
         if node.made:
-            self._note(node.proto, node.made)
+            self._note(node)
         return node.made
 
     def _checks(self, node: Node) -> list[onnx.NodeProto]:
@@ -154,12 +154,13 @@ class Rewriting:
             self.kinds.setdefault(made.name, self.kinds.get(node.proto.name, node.proto.op_type))
         return node.made
 
-    def _note(self, proto: onnx.NodeProto, made: list[onnx.NodeProto]) -> None:
+    def _note(self, rewritten: Node) -> None:
+        proto = rewritten.proto
         kind = self.kinds.get(proto.name, proto.op_type)
         inlines = any(attribute.type == onnx.AttributeProto.GRAPH for attribute in proto.attribute)
-        for node in made:
+        for node in rewritten.made:
             self.kinds.setdefault(node.name, node.op_type if inlines else kind)
             if not inlines:
                 self.checked.update(filter(None, node.output))
-            if node.op_type == proto.op_type and node.domain == proto.domain and not inlines:
+            if node.op_type == proto.op_type and node.domain == proto.domain and not (inlines or rewritten.again):
                 self.settled.add(next(filter(None, node.output), ""))

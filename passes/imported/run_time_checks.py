@@ -69,10 +69,23 @@ def _check_generic(op: ir.Operation) -> None:
         for d, factor in place[0].items():
             if factor > 0:
                 last = writer.add(last, writer.multiply(writer.add(writer.at_least_one(sizes[d]), -1), factor))
-        writer.below(last, size_of(operand, n), WINDOW)
+        _check_window(writer, last, size_of(operand, n), [sizes[d] for d in place[0]])
     if INSIDE not in op.attributes:
         for inner in linalg.operations(op, "tensor.extract"):
             _check_extract(inner, op, sizes)
+
+
+def _check_window(writer: Sizes, last: Size, whole: Size, counts: list[Size]) -> None:
+    """A window reaches no further than its operand, unless there is none."""
+    if isinstance(last, int) and isinstance(whole, int):
+        return
+    fits = writer.compare(arith.CmpIPredicate.slt, last, whole)
+    for count in counts:
+        if not isinstance(count, int):
+            none = writer.compare(arith.CmpIPredicate.eq, count, 0)
+            with writer.at:
+                fits = arith.OrIOp(fits, none).result
+    writer.require(fits, WINDOW)
 
 
 def _check_extract(op: ir.Operation, generic: ir.Operation | None = None, sizes: dict[int, Size] | None = None) -> None:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from numc.frontends.onnx.conditions.moves import STRICT
 from numc.frontends.onnx.conditions.sized import Conditions, Table, alike, between, image, sized
-from numc.frontends.onnx.rewrites.images.windows import windows_of
+from numc.frontends.onnx.rewrites.images.windows import Windows, windows_of
 from numc.frontends.onnx.rewrites.node import Node
 from numc.passes.imported.run_time_checks import WINDOW
 
 
 def _resize(node: Node) -> Conditions:
-    if node.input(3) and node.input(3) not in node.constants and not node.attribute("axes", ()):
-        for axis in (0, 1):  # what is available: rewrites/images/resize_free.py
-            yield f"at(3, {axis}) == size(0, {axis})", f"dimension {axis} would be resized: only an image can be"
     yield "each(3) >= 1", "a size would be below 1"
     yield "each(2) > 0", "a scale is not positive"
+    yield "each(2) < 4294967296", "a scale is 2^32 or more"
     if node.attribute(STRICT, 0):
         yield "each(2) >= 1", "a scale of an Upsample is below 1"
 
@@ -25,9 +23,12 @@ def _pool(node: Node) -> Conditions:
         return
     for n, extent in enumerate(windows.extents):
         # The last window may reach beyond the image, and it may be the only one.
-        more = windows.before[n] + windows.after[n] + (windows.strides[n] - 1 if windows.is_ceil else 0)
-        yield f"size(0, {n + 2}) + {more} >= {extent}", WINDOW
-        if more >= extent:
+        padding, stride = windows.before[n] + windows.after[n], windows.strides[n]
+        more = padding + (stride - 1 if windows.is_ceil else 0)
+        size = f"size(0, {n + 2})"
+        # Where a whole stride is missing, there are no windows; of less, onnxruntime makes one outside of the image.
+        yield f"{size} + {more} >= {extent} or {size} + {padding} == {extent - stride}", WINDOW
+        if more >= extent - stride:
             yield f"size(0, {n + 2}) >= 1", "an image has no elements"
 
 
@@ -46,8 +47,23 @@ def _convolution(node: Node, weight: int = 1, bias: int | None = 2) -> Condition
     channels = f"size({weight}, 0)" if transposed else f"size({weight}, 1) * {group}"
     place = rank - 1 if node.attribute("channels_last", 0) else 1
     yield f"size(0, {place}) == {channels}", f"the image has other channels than the weight with a group of {group}"
+    if place == 1 and node.attribute("auto_pad", "NOTSET") == "NOTSET" and not node.attribute("output_shape", ()):
+        yield from _some_windows(node, windows_of(node, kernel or [1] * (rank - 2)), weight, transposed)
     if bias is not None:
         yield from sized(node, bias, f"size({weight}, 1) * {group}" if transposed else f"size({weight}, 0)")
+
+
+def _some_windows(node: Node, windows: Windows, weight: int, transposed: bool) -> Conditions:
+    """A convolution has a result along each dimension of its image."""
+    more = node.attribute("output_padding", ()) or [0] * windows.rank
+    for n in range(windows.rank):
+        padding = windows.before[n] + windows.after[n]
+        size, last = f"size(0, {n + 2})", f"(size({weight}, {n + 2}) - 1) * {windows.dilations[n]}"
+        if transposed:
+            length = f"({size} - 1) * {windows.strides[n]} + {last} + {more[n]}"
+            yield f"{length} >= {padding}", "a result would have no elements: its pads take all away"
+        else:
+            yield f"{size} + {padding} > {last}", WINDOW
 
 
 def _quantised_convolution(node: Node) -> Conditions:

@@ -66,7 +66,13 @@ def _group_normalization(node: Node) -> Conditions:
         raise RefusedError(f"its num_groups is {groups}: it has to be 1 or more")
     yield f"size(0, 1) % {groups} == 0", f"its num_groups, {groups}, does not divide the channels"
     for n in (1, 2):
-        yield from sized(node, n, groups if node.opset < _BY_CHANNEL else "size(0, 1)")
+        if node.opset < _BY_CHANNEL:
+            yield from sized(node, n, groups)
+            continue
+        yield from sized(node, n, None)
+        name = node.input(n)
+        fits = f"size({n}, 0) == size(0, 1) or size({n}, 0) == 1"
+        yield fits, f"sizes do not fit: '{name}' has neither one number nor one for each channel"
 
 
 _BY_CHANNEL = 21

@@ -165,6 +165,10 @@ def _squeeze(node: Node) -> Conditions:
         yield f"size(0, {axis}) == 1", f"dimension {axis} of '{node.input(0)}' is left out, and is not 1"
 
 
+def _slice(_: Node) -> Conditions:
+    yield "each(4) != 0", "the step of a slice is 0"
+
+
 def _gather_nd(node: Node) -> Conditions:
     batch = node.attribute("batch_dims", 0)
     if batch >= min(node.rank(node.input(0)), node.rank(node.input(1))):
@@ -223,6 +227,7 @@ MOVES: Table = {
     "Reshape": _reshape,
     "ScatterElements": _scatter_elements,
     "ScatterND": _scatter_nd,
+    "Slice": _slice,
     "SpaceToDepth": _space_to_depth,
     "Split": _split,
     "Squeeze": _squeeze,

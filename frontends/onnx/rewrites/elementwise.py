@@ -86,7 +86,11 @@ def lp_normalization(node: Node) -> None:
 
 def local_response(node: Node) -> None:
     """LRN: of an even number of channels torch-mlir takes one more before a channel, and ONNX one more behind it."""
-    if node.attribute("size", 1) % 2 or node.known_shape(node.input(0)) is None:
+    shape = node.known_shape(node.input(0))
+    if shape is not None and None in shape:
+        _local_response_of_free_sizes(node)
+        return
+    if node.attribute("size", 1) % 2 or shape is None:
         return
 
     def turned(value: str, to: str = "") -> str:
@@ -96,3 +100,26 @@ def local_response(node: Node) -> None:
     copy = node.copy()
     copy.input[0], copy.output[0] = source, node.fresh()
     turned(copy.output[0], to=node.output(0))
+
+
+def _local_response_of_free_sizes(node: Node) -> None:
+    """torch-mlir reshapes free sizes to such that it does not know."""
+    source, size, op = node.input(0), node.attribute("size", 1), node.op
+    rank = node.rank(source)
+    pads = [(size - 1) // 2 if n == 1 else 0 for n in range(rank)], [size // 2 if n == 1 else 0 for n in range(rank)]
+    squares = op("Pad", op("Mul", source, source), node.ints(*pads[0], *pads[1]))
+    total = ""
+    for n in range(size):
+        part = node.cut(squares, 1, n, n - size + 1 or END)
+        total = op("Add", total, part) if total else part
+    scaled = op("Mul", op("Div", total, node.like(size, source)), node.like(node.attribute("alpha", 1e-4), source))
+    power = op("Pow", op("Add", scaled, node.like(node.attribute("bias", 1.0), source)),
+               node.like(node.attribute("beta", 0.75), source))  # fmt: skip
+    op("Div", source, power, to=node.output(0))
+
+
+def parametric_relu(node: Node) -> None:
+    """PRelu: torch-mlir takes one slope, or one for each channel; here both operands stretch, as in onnxruntime."""
+    source = node.input(0)
+    below = node.op("Less", source, node.like(0, source))
+    node.op("Where", below, node.op("Mul", source, node.input(1)), source, to=node.output(0))

@@ -228,10 +228,17 @@ def _padded(node: Node, size: str, before: str, after: str, mode: str) -> str:
 
 
 def squeeze(node: Node) -> None:
-    """Squeeze of all dimensions of size 1, of which a free one would change the rank of the result."""
-    if node.input(1):
-        return
+    """Squeeze of all dimensions of size 1, of which a free one would change the rank of the result.
+
+    Free ones that are named are 1 in a run, which is checked; torch-mlir takes fixed ones only.
+    """
     shape = node.shape(node.input(0))
+    if node.input(1):
+        axes = [axis % len(shape) for axis in _numbers(node, 1) or ()]
+        if any(shape[axis] is None for axis in axes):
+            kept = [size for n, size in enumerate(node.sizes(node.input(0))) if n not in axes]
+            node.reshape(node.input(0), kept, to=node.output(0))
+        return
     if None in shape:
         sizes = ", ".join("free" if size is None else str(size) for size in shape)
         raise RefusedError(f"it has no axes, and whether a free size of [{sizes}] is 1 decides its rank: give "
@@ -239,8 +246,11 @@ def squeeze(node: Node) -> None:
 
 
 def slice_backwards(node: Node) -> None:
-    """Slice with negative steps: torch-mlir has none, so the elements are gathered."""
+    """Slice with negative steps: torch-mlir has none, so the elements are gathered, and those of computed steps."""
     starts, ends, steps = (_numbers(node, n) for n in (1, 2, 4))
+    if node.input(4) and steps is None:
+        _slice_by_computed_steps(node)
+        return
     if starts is None or ends is None or steps is None or min(steps, default=1) > 0:
         return
     source, rank = node.input(0), node.rank(node.input(0))
@@ -259,6 +269,32 @@ def slice_backwards(node: Node) -> None:
             value = node.op("Gather", value, node.op("Sub", last, node.steps(count)), axis=axis)
             value = node.cut(value, axis, ~start, ~end, step=-step)
     node.op("Identity", value, to=node.output(0))
+
+
+def _slice_by_computed_steps(node: Node) -> None:
+    """A Range of places in every dimension, whose ends are cut to the tensor's as for steps of their sign."""
+    value, rank, op = node.input(0), node.rank(node.input(0)), node.op
+    count = node.shape(node.input(4))[0]
+    axes = _numbers(node, 3) if node.input(3) else list(range(count or 0))
+    if count is None or axes is None:
+        raise RefusedError("its steps and axes are computed: their number has to be fixed, and axes constants")
+    zero, unit = node.ints(0), node.ints(1)
+    for n, axis in enumerate(axis % rank for axis in axes):
+        start, end, step = (node.cast(node.cut(node.input(k), 0, n, n + 1), TensorProto.INT64) for k in (1, 2, 4))
+        size = node.list_of([node.size(node.input(0), axis)])
+        onwards = op("Greater", step, zero)
+        low = op("Where", onwards, zero, node.ints(-1))
+        high = op("Where", onwards, size, op("Sub", size, unit))
+
+        def bounded(end: str, least: str, size: str = size, high: str = high) -> str:
+            from_end = op("Add", op("Max", end, op("Neg", op("Add", size, unit))), size)
+            counted = op("Where", op("Less", end, zero), from_end, end)
+            return op("Min", op("Max", counted, least), high)
+
+        numbers = (bounded(start, zero), bounded(end, low), step)
+        places = op("Range", *(op("Squeeze", number, zero) for number in numbers))
+        value = op("Gather", value, places, axis=axis)
+    op("Identity", value, to=node.output(0))
 
 
 def _numbers(node: Node, n: int) -> list[int] | None:
@@ -419,8 +455,8 @@ def cumulative_sum(node: Node) -> None:
 
 def cumulative_product(node: Node) -> None:
     """CumProd, one element after the other."""
-    source, given = node.input(0), node.constant_input(1, "axis")
-    rank = node.rank(source)
+    source, rank = node.input(0), node.rank(node.input(0))
+    given = node.constant_input(1, "axis") if rank > 1 else None  # of a list, it is the only one
     axis = int(given.item() if given is not None else 0) % rank
     count = _steps(node, source, axis)
     parts = [node.cut(source, axis, n, n + 1) for n in range(count)]

@@ -35,7 +35,8 @@ class Node:
     default domain. taken: the names of all values. last: nothing more will become known of the values. sequences: the
     elements of those that are known. nothing: optionals that hold nothing. made: the nodes that replace this one; if
     there are none, it stays. They have its name, so that they are the same layer. kind: the operator of the model that
-    the node belongs to, which another rule may have made it of.
+    the node belongs to, which another rule may have made it of. again: whether the rule is applied to what it has made
+    of its own operator, too.
     """
 
     proto: onnx.NodeProto
@@ -49,6 +50,7 @@ class Node:
     kind: str = ""
     made: list[onnx.NodeProto] = field(default_factory=list)
     count: int = 0
+    again: bool = False
 
     def input(self, n: int) -> str:
         """The name of an input; "" for one that is left out."""

@@ -164,10 +164,11 @@ def _spread(node: Node, source: str, factor: str) -> str:
     axis = node.axis(rank, 1)
     if not block:
         return node.op("Reshape", value, node.ints(*(-1 if d == axis else 1 for d in range(rank))))
-    length, blocks = node.shape(source)[axis], shape[axis]
-    if length is None or blocks is None or len(shape) != rank:
-        raise RefusedError("blocks are available along dimensions of fixed size only: give shapes={...} or --shape")
-    indices = node.constant(np.arange(length) // block, np.int64)
+    length = node.size(source, axis)
+    if isinstance(length, int):
+        indices = node.constant(np.arange(length) // block, np.int64)
+    else:
+        indices = node.op("Div", node.steps(length), node.ints(block))
     return node.op("Gather", value, indices, axis=axis)
 
 

@@ -20,8 +20,10 @@ def recurrent(node: Node) -> None:
     names = [name.decode() for name in node.attribute("activations", [])]
     if others := sorted(set(names) - _ACTIVATIONS):
         raise RefusedError(f"the activation {others[0]} is not available, only {', '.join(sorted(_ACTIVATIONS))}")
-    sizes = [node.known_shape(name) for name in (node.input(0), node.input(5)) if name]
-    if node.proto.op_type != "LSTM" and any(shape is not None and shape[-1] is None for shape in sizes):
+    if _fix_sizes(node):
+        return
+    sizes = node.known_shape(node.input(0))
+    if node.proto.op_type != "LSTM" and sizes is not None and sizes[-1] is None:
         raise RefusedError("its features are free, which only those of LSTM may be: give shapes={...} or --shape")
     given, direction = node.input(4), node.attribute("direction", "forward")
     lengths = "" if not given or _are_full(node, given) else node.cast(given, TensorProto.INT64)
@@ -32,6 +34,36 @@ def recurrent(node: Node) -> None:
             node.copy().input[4] = ""
         return
     _directions(node, ["forward", "reverse"] if direction == "bidirectional" else [direction], lengths)
+
+
+_GATES = {"GRU": 3, "LSTM": 4, "RNN": 1}
+
+
+def _fix_sizes(node: Node) -> bool:
+    """Fix free sizes that follow from attributes and from other inputs, as is checked; return whether there are any."""
+    hidden, gates = node.attribute("hidden_size", 0), _GATES[node.proto.op_type]
+    directions = 2 if node.attribute("direction", "forward") == "bidirectional" else 1
+    state = (0, directions, hidden) if node.attribute("layout", 0) else (directions, 0, hidden)
+    shapes = [node.known_shape(node.input(n)) for n in range(2)]
+    features = next((shape[-1] for shape in shapes if shape and shape[-1]), None) or 0
+    wanted = {
+        0: (0, 0, features),
+        1: (directions, gates * hidden, features),
+        2: (directions, gates * hidden, hidden),
+        3: (directions, 2 * gates * hidden),
+        5: state,
+        6: state,
+    }
+    changed = {}
+    for n, sizes in wanted.items():
+        shape = node.known_shape(node.input(n)) if node.input(n) else None
+        if shape is not None and any(have is None and size for have, size in zip(shape, sizes, strict=True)):
+            changed[n] = node.op("Reshape", node.input(n), node.ints(*sizes))  # 0 keeps a size
+    if changed:
+        copy, node.again = node.copy(), True
+        for n, name in changed.items():
+            copy.input[n] = name
+    return bool(changed)
 
 
 def _are_full(node: Node, lengths: str) -> bool:

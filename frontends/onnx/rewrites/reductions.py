@@ -15,6 +15,7 @@ _OF_NOTHING = {
     "ReduceLogSum": -np.inf,
     "ReduceLogSumExp": -np.inf,
     "ReduceMax": -np.inf,
+    "ReduceMean": np.nan,
     "ReduceMin": np.inf,
     "ReduceProd": 1.0,
     "ReduceSum": 0.0,
@@ -25,19 +26,51 @@ _OPTIONS = {"keepdims": 1, "noop_with_empty_axes": 0}
 
 def reduce(node: Node) -> None:
     """Reductions of no elements have a constant result."""
-    operator, source, result = node.proto.op_type, node.input(0), node.known_shape(node.output(0))
-    if 0 not in (node.known_shape(source) or ()):
+    operator, source = node.proto.op_type, node.input(0)
+    shape = node.known_shape(source)
+    if 0 not in (shape or ()):
         if operator == "ReduceMean" and node.dtype(source) and not node.is_float(source):
             _integer_mean(node)
+        elif operator == "ReduceProd" and shape is not None and None in shape:
+            _product_of_free_sizes(node)
         return
-    value = _OF_NOTHING.get(operator)
-    dtype = onnx.helper.tensor_dtype_to_np_dtype(node.dtype(source))
-    if dtype == np.bool_ and value is not None:
-        value = float(value > 0)
-    if value is None or result is None or None in result or (dtype.kind in "iub" and np.isinf(value)):
+    dtype, axes = onnx.helper.tensor_dtype_to_np_dtype(node.dtype(source)), _axes(node)
+    value = float(_OF_NOTHING[operator] > 0) if dtype == np.bool_ else _OF_NOTHING[operator]
+    if axes is None or (dtype.kind in "iub" and not np.isfinite(value)):
         raise RefusedError("it reduces a dimension of size 0")
-    full = node.constant(np.full(result, value), dtype)
-    node.op("Identity", full, to=node.output(0))
+    kept = [1 if n in axes else size for n, size in enumerate(node.sizes(source))]
+    if not node.attribute("keepdims", 1):
+        kept = [size for n, size in enumerate(kept) if n not in axes]
+    node.op("Expand", node.constant(value, dtype), node.list_of(kept), to=node.output(0))
+
+
+def _axes(node: Node) -> list[int] | None:
+    """The axes along which a node reduces, from 0; None if a run computes them."""
+    rank, listed = node.rank(node.input(0)), node.constants.get(node.input(1))
+    if listed is None and node.input(1):
+        return None
+    chosen = [] if listed is None else listed.reshape(-1).tolist()
+    if not chosen and not node.attribute("noop_with_empty_axes", 0):
+        return list(range(rank))
+    return sorted(axis % rank for axis in chosen)
+
+
+AXIS = "numc.axis"
+"""The attribute of a ReduceProd along one axis, of free sizes, with the axis: torch-mlir has it for fixed ones only."""
+
+
+def _product_of_free_sizes(node: Node) -> None:
+    axes = _axes(node)
+    if axes is None or (len(axes) == 1 and node.attribute(AXIS, None) is not None):
+        return
+    value, keeps = node.input(0), bool(node.attribute("keepdims", 1))
+    for axis in axes:
+        value = node.op("ReduceProd", value, node.ints(axis))
+        node.made[-1].attribute.append(onnx.helper.make_attribute(AXIS, axis))
+    if keeps or not axes:
+        node.op("Identity", value, to=node.output(0))
+    else:
+        node.op("Squeeze", value, node.ints(*axes), to=node.output(0))
 
 
 def _integer_mean(node: Node) -> None:

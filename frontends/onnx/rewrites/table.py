@@ -125,6 +125,7 @@ RULES: Rules = {
     ("", "MaxPool"): integers.in_int32(pooling.max_pool, integers.BYTES),
     ("", "MaxUnpool"): unpooling.max_unpool,
     ("", "Mod"): integers.in_int32(elementwise.mod),
+    ("", "PRelu"): elementwise.parametric_relu,
     ("", "Pad"): indexing.pad,
     ("", "Pow"): integers.power,
     ("", "QLinearConv"): quantized.linear_conv,

@@ -20,7 +20,7 @@ from numc.frontends.onnx.sizes.symbolic_sizes import BROADCASTING
 Dim: TypeAlias = onnx.TensorShapeProto.Dimension
 Dims: TypeAlias = Sequence[Dim]
 
-_TO_THE_FIRST = frozenset(["LayerNormalization", "PRelu", "RMSNormalization"])
+_TO_THE_FIRST = frozenset(["LayerNormalization", "RMSNormalization"])
 """Operators whose operands stretch to the first one, which does not."""
 _CORE = {**dict.fromkeys(BROADCASTING | _TO_THE_FIRST, 0), "Gemm": 0, "MatMul": 2}
 """Operators whose operands stretch, and how many of the last dimensions do not."""

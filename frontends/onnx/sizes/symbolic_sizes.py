@@ -161,6 +161,11 @@ def _reshaped(known: _Known, node: onnx.NodeProto) -> list[Size | None] | None:
     return sizes
 
 
+def _resized(known: _Known, node: onnx.NodeProto) -> list[Size | None] | None:
+    values = known.values.get(node.input[3]) if len(node.input) > 3 and node.input[3] else None
+    return None if values is None or any(attribute.name == "axes" for attribute in node.attribute) else list(values)
+
+
 def _sliced(known: _Known, node: onnx.NodeProto) -> list[Size | None] | None:
     sizes = known.sizes(node.input[0])
     if len(node.input) > 3 and node.input[3]:
@@ -245,6 +250,7 @@ _RESULTS: dict[str, Callable[[_Known, onnx.NodeProto], list[Size | None] | None]
     "Expand": _expanded,
     "MatMul": _multiplied,
     "Reshape": _reshaped,
+    "Resize": _resized,
     "Slice": _sliced,
     "Transpose": _turned,
 }

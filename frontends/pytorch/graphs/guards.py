@@ -29,15 +29,29 @@ Binary = Callable[[ir.Value, ir.Value], ir.Value]
 def conditions(graph: fx.Graph) -> list[sympy.Basic]:
     """Return what has to be true of the free sizes of a graph, beside their limits.
 
-    That a size is not 1 is left out: such a size is not stretched anyway, which a run checks where it matters.
+    That a size is not 1 is left out: such a size is not stretched anyway, which a run checks where it matters. So is
+    what torch has found of strides: tensors of programs have none.
     """
     values = (value for node in graph.nodes for value in pytree.tree_leaves(node.meta.get("val")))
     mode = next((v.fake_mode for v in values if isinstance(v, torch._subclasses.FakeTensor)), None)
     if mode is None or mode.shape_env is None:
         return []
     # A size that was found to be equal to another has its name in the graph.
-    found = dict.fromkeys(mode.shape_env.replace(guard.expr) for guard in mode.shape_env.guards)
+    found = dict.fromkeys(
+        mode.shape_env.replace(guard.expr) for guard in mode.shape_env.guards if not _is_of_strides(guard)
+    )
     return [expr for expr in found if not _is_idle(expr)]
+
+
+_OF_STRIDES = ("check_contiguous_sizes_strides", "is_contiguous", "is_contiguous_for_memory_format")
+"""Functions of torch that ask how elements lie in memory."""
+
+
+def _is_of_strides(guard: Any) -> bool:
+    frame = getattr(getattr(guard, "sloc", None), "framework_loc", None)
+    name, file = getattr(frame, "name", ""), getattr(frame, "filename", "")
+    is_wrapper = name == "__new__" and file.endswith("functional_tensor.py")
+    return is_wrapper or name.startswith((*_OF_STRIDES, "is_channels_last", "is_non_overlapping"))
 
 
 def _is_idle(expr: sympy.Basic) -> bool:

@@ -18,14 +18,7 @@ def pad_free_image(node: Node, windows: Windows, fill: float) -> bool:
     shape, source = node.known_shape(node.input(0)), node.input(0)
     if shape is None or None not in shape[2:]:
         return False
-    before: list[int | str] = [*windows.before]
-    after: list[int | str] = [*windows.after]
-    for n, (extent, s) in enumerate(zip(windows.extents, windows.strides, strict=True)):
-        if windows.auto:
-            small, large = _to_same_size(node, n + 2, extent, s)
-            before[n], after[n] = (small, large) if windows.auto == "SAME_UPPER" else (large, small)
-        elif windows.is_ceil and s > 1:
-            after[n] = _for_last_window(node, n + 2, extent, s, windows.before[n], windows.after[n])
+    before, after = padding_of_free_image(node, windows)
     known = [size for size in before + after if isinstance(size, int)]
     plain: dict[str, Any] = {"auto_pad": None, "ceil_mode": None, "kernel_shape": windows.kernel}
     if len(known) == 2 * windows.rank and (node.proto.op_type != "MaxPool" or before == after):
@@ -38,6 +31,19 @@ def pad_free_image(node: Node, windows: Windows, fill: float) -> bool:
     padded = node.op("Pad", source, node.list_of([0, 0, *before, 0, 0, *after]), node.like(fill, source))
     node.copy(**plain, pads=None).input[0] = padded
     return True
+
+
+def padding_of_free_image(node: Node, windows: Windows) -> tuple[list[int | str], list[int | str]]:
+    """Return the padding before and behind an image, numbers or lists of one, with which all windows are whole."""
+    before: list[int | str] = [*windows.before]
+    after: list[int | str] = [*windows.after]
+    for n, (extent, s) in enumerate(zip(windows.extents, windows.strides, strict=True)):
+        if windows.auto:
+            small, large = _to_same_size(node, n + 2, extent, s)
+            before[n], after[n] = (small, large) if windows.auto == "SAME_UPPER" else (large, small)
+        elif windows.is_ceil and s > 1:
+            after[n] = _for_last_window(node, n + 2, extent, s, windows.before[n], windows.after[n])
+    return before, after
 
 
 def _to_same_size(node: Node, axis: int, extent: int, stride: int) -> tuple[int | str, int | str]:

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from numc.frontends.onnx.rewrites.images.free_padding import pad_free_image
+from numc.frontends.onnx.rewrites.images.free_averages import taps_of_free_image
+from numc.frontends.onnx.rewrites.images.free_padding import pad_free_image, padding_of_free_image
 from numc.frontends.onnx.rewrites.images.windows import Windows, fixed_image, windows_of
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
 
@@ -63,13 +64,16 @@ def _pooled(node: Node) -> Windows:
 
 def lp_pool(node: Node) -> None:
     """LpPool: the norms of windows; torch-mlir does no dilations and no padding to the same size."""
-    image = fixed_image(node)
-    windows = _pooled(node).on(image)
-    p = node.attribute("p", 2)
+    windows, p = _pooled(node), node.attribute("p", 2)
     if p < 1:
         raise RefusedError(f"its attribute p is {p}: it has to be 1 or more")
+    if None in node.shape(node.input(0))[2:]:
+        taps = taps_of_free_image(node, windows, *padding_of_free_image(node, windows))
+    else:
+        image = fixed_image(node)
+        taps = _taps(node, image, windows.on(image), 0)
     total = ""
-    for tap in _taps(node, image, windows, 0):
+    for tap in taps:
         size = node.op("Abs", tap)
         power = size if p == 1 else node.op("Pow", size, node.like(p, node.input(0)))
         total = node.op("Add", total, power) if total else power

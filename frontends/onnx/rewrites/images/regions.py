@@ -23,7 +23,9 @@ def roi_align(node: Node) -> None:
     dtype = np.float64 if node.dtype(regions) == TensorProto.DOUBLE else np.float32
     scale = node.constant(node.attribute("spatial_scale", 1.0), dtype)
     image = node.shape(source)[2:]
-    channels, count = node.size(source, 1), node.size(regions, 0)
+    channels = node.size(source, 1)
+    counts = node.size(regions, 0), node.size(numbers, 0)
+    count = min(counts, key=lambda size: isinstance(size, str))  # one that is fixed, if there is any
     height, width = image
     if height is None or width is None:
         raise RefusedError("it is available for images of fixed sizes only: give shapes={...} or --shape")

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto
 
-from numc.frontends.onnx.rewrites.images.resize_free import resize_free, rounding_of
+from numc.frontends.onnx.rewrites.images.resize_free import keeps, resize_free, rounding_of
 from numc.frontends.onnx.rewrites.integers import compute_in
 from numc.frontends.onnx.rewrites.node import FLOATS, Node, RefusedError
 from numc.frontends.onnx.rewrites.structure.functions import expand
@@ -129,7 +129,7 @@ def _is_free_lowered_rightly(node: Node, mode: str, coordinates: str) -> bool:
     nearest = mode == "nearest" and coordinates == "asymmetric" and node.attribute("nearest_mode", "") == "floor"
     linear = mode == "linear" and coordinates in ("half_pixel", "asymmetric", "pytorch_half_pixel")
     options = node.attribute("antialias", 0) or node.attribute("axes", ()) or node.attribute("exclude_outside", 0)
-    return node.rank(node.input(0)) == 4 and (nearest or linear) and not options
+    return node.rank(node.input(0)) == 4 and (nearest or linear) and not options and all(keeps(node, n) for n in (0, 1))
 
 
 def _is_lowered_rightly(node: Node, mode: str, coordinates: str, axes: list[_Axis], rank: int) -> bool:
@@ -344,6 +344,8 @@ class Sampler:
             x = op("Where", outside, self.back(x, low, high, last), x)
         if mode == "nearest":
             return [self.tap(x, "", low, high, last)]
+        if self.padding != "zeros" and mode == "linear":  # the place of NaN is 0, as in onnxruntime and PyTorch
+            x = op("Where", op("IsNaN", x), self.number(0), x)
         base = op("Floor", x)
         ratio = op("Sub", x, base)
         offsets = (0, 1) if mode == "linear" else (-1, 0, 1, 2)

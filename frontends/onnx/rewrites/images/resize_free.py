@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
 from onnx import TensorProto
 
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
@@ -15,16 +16,34 @@ BY_SCALE = "by_scale"
 _HOW = "images of fixed sizes only: give shapes={...} or --shape"
 
 
-def rounding_of(node: Node, *, shrinks: bool) -> str:
-    """The attribute nearest_mode, as it is for an axis."""
+_WHOLE = 2**30
+"""What computed scales are fractions of."""
+
+
+def rounding_of(node: Node, *, shrinks: bool | None) -> str:
+    """The attribute nearest_mode, as it is for an axis; BY_SCALE if it depends on a scale that a run computes."""
     given: str = node.attribute("nearest_mode", "round_prefer_floor")
-    if given == BY_SCALE:
+    if given == BY_SCALE and shrinks is not None:
         return "ceil" if shrinks else "floor"
     return given
 
 
+def keeps(node: Node, axis: int) -> bool:
+    """Whether an axis is known to keep its size."""
+    source, result = node.input(0), node.types.get(node.output(0))
+    if not node.input(3):
+        scales = node.constants.get(node.input(2))
+        return scales is not None and bool(scales.reshape(-1)[axis] == 1)
+    if result is None or source not in node.types or not result.tensor_type.HasField("shape"):
+        return False
+    before, after = (each.tensor_type.shape.dim[axis] for each in (node.types[source], result))
+    if before.HasField("dim_value"):
+        return bool(after.HasField("dim_value") and before.dim_value == after.dim_value)
+    return bool(after.dim_param and after.dim_param == (before.dim_param or f"{source}[{axis}]"))
+
+
 def resize_free(node: Node, mode: str, coordinates: str) -> None:
-    """Resize to sizes that are computed, or by scales that are constants; the first two dimensions are kept."""
+    """Resize to sizes, or by scales, that are constants or computed."""
     if mode not in ("nearest", "linear", "cubic") or coordinates not in _COORDINATES:
         raise RefusedError(f"mode '{mode}' with coordinates '{coordinates}' is available for {_HOW}")
     for name, default in (("antialias", 0), ("exclude_outside", 0), ("keep_aspect_ratio_policy", "stretch")):
@@ -35,22 +54,25 @@ def resize_free(node: Node, mode: str, coordinates: str) -> None:
         raise RefusedError(f"its mode '{mode}' for integers is available for {_HOW}")
     rank, value = node.rank(source), source
     chosen = [axis % rank for axis in node.attribute("axes", range(rank))]
-    scales = None if node.input(3) else node.constant_input(2, "scales")
+    scales = None if node.input(3) else node.constants.get(node.input(2))
     for n, axis in enumerate(chosen):
-        before = node.size(source, axis)
+        length, shrinks = node.list_of([node.size(source, axis)]), None
         if scales is not None:
             scale = Fraction(float(scales.reshape(-1)[n]))
             if scale == 1:
                 continue
-            ratio = node.ints(scale.numerator), node.ints(scale.denominator)
-            after = _emit_scaled(node, node.list_of([before]), *ratio)
-        elif axis < 2 and len(chosen) == rank:
+            ratio, shrinks = (node.ints(scale.numerator), node.ints(scale.denominator)), scale < 1
+            after = _emit_scaled(node, length, *ratio)
+        elif len(chosen) == rank and keeps(node, axis):
             continue
+        elif node.input(3):
+            after, shrinks = node.cut(node.input(3), 0, n, n + 1), False
+            ratio = after, length
         else:
-            after = node.cut(node.input(3), 0, n, n + 1)
-            ratio = after, node.list_of([before])
-        shrinks = scales is not None and scale < 1
-        length = node.list_of([before])
+            wide = node.cast(node.cut(node.input(2), 0, n, n + 1), TensorProto.DOUBLE)
+            whole = node.op("Mul", wide, node.constant(_WHOLE, np.float64))
+            ratio = node.cast(whole, TensorProto.INT64), node.ints(_WHOLE)
+            after = _emit_scaled(node, length, *ratio)
         value = _Axis(
             node=node,
             axis=axis,
@@ -61,7 +83,7 @@ def resize_free(node: Node, mode: str, coordinates: str) -> None:
             coordinates=coordinates,
             shrinks=shrinks,
         ).resized(value, mode)
-    if scales is None and len(chosen) == rank:  # which does not fit if one of the first two dimensions is resized
+    if node.input(3) and len(chosen) == rank:
         node.op("Reshape", value, node.input(3), to=node.output(0))
     else:
         node.op("Identity", value, to=node.output(0))
@@ -87,7 +109,8 @@ def _emit_scaled(node: Node, before: str, grown: str, shrunk: str) -> str:
 class _Axis:
     """How an axis is resized. before, after: its lengths; scale: a numerator and a denominator. All are lists of one.
 
-    rank: of the image. coordinates: the attribute coordinate_transformation_mode. shrinks: by a constant scale.
+    rank: of the image. coordinates: the attribute coordinate_transformation_mode. shrinks: whether its scale is below
+    1; None if a run computes the scale.
     """
 
     node: Node
@@ -97,7 +120,7 @@ class _Axis:
     after: str
     scale: tuple[str, str]
     coordinates: str
-    shrinks: bool
+    shrinks: bool | None
 
     def resized(self, value: str, mode: str) -> str:
         """Emit the elements of a value at the places of the result."""
@@ -144,10 +167,13 @@ class _Axis:
         node, op = self.node, self.node.op
         one, two = node.ints(1), node.ints(2)
         rounding = rounding_of(node, shrinks=self.shrinks)
+        up = op("Add", self._floor(op("Sub", above, one), below), one) if rounding in ("ceil", BY_SCALE) else ""
+        if rounding == "ceil":
+            return up
+        if rounding == BY_SCALE:
+            return op("Where", op("Less", *self.scale), up, self._floor(above, below))
         if rounding == "floor":
             return self._floor(above, below)
-        if rounding == "ceil":
-            return op("Add", self._floor(op("Sub", above, one), below), one)
         twice, period = op("Mul", above, two), op("Mul", below, two)
         if rounding == "round_prefer_ceil":
             return self._floor(op("Add", twice, below), period)
