@@ -29,7 +29,7 @@ FOREIGN = re.compile(
     r"failed to legalize|explicitly marked illegal|error: \"-\"|unrealized|(?<![\w.])(builtin|func|linalg|tensor|arith|"
     r"math|scf|cf|tm_tensor|memref|llvm|affine|bufferization|mlir|index)\.(?!md\b)\w|!torch|torch\.(aten|prims?|operator|"
     r"onnx|constant|vtensor|valsem|prim)\b|\bsi\d+'|'(u?i|si|f)(1|8|16|32|64)'|tensor<|vtensor|memref<|dense<|"
-    r"\bloc\(|torch_mlir|torch-mlir"
+    r"\bloc\(|torch_mlir|torch-mlir|unimplemented:"
 )
 """Words of MLIR and of torch-mlir, which no message of a refusal holds."""
 

@@ -23,6 +23,8 @@ _MESSAGES = {
     "not as many columns as the right one has rows",
     "mismatching contracting dimension": "sizes do not fit: "
     "the operands of a product differ in the dimension they share",
+    "unimplemented: determinants requiring permutations and singular matrices": "a determinant of a free number of "
+    "rows divides by 0: fix the number when compiling",
     "negative values not allowed in new dimensions": "a size would be negative",
     "must have at most one inferred (negative) dimension": "a reshape has more than one negative size: one may be -1",
     "index must be smaller than dim size": "an index is out of range",

@@ -23,11 +23,10 @@ def model_of(
     inputs: dict[str, tuple[str, Shape]],
     fixed: dict[str, Any] | None = None,
     *,
-    kind: str = "f",
     opset: int = 21,
 ) -> onnx.ModelProto:
     infos = [helper.make_tensor_value_info(name, KINDS[letter], shape) for name, (letter, shape) in inputs.items()]
-    ends = [helper.make_tensor_value_info(name, KINDS[kind], None) for name in node.output]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in node.output if name]
     weights = [numpy_helper.from_array(np.asarray(value), name) for name, value in (fixed or {}).items()]
     graph = helper.make_graph([node], "g", infos, ends, weights)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
@@ -214,3 +213,24 @@ def test_a_grid_of_nan_is_at_0(padding: str) -> None:
     node = helper.make_node("GridSample", ["x", "g"], ["y"], padding_mode=padding)
     model = model_of(node, {"x": ("f", [1, 1, 6, 6]), "g": ("f", [1, 1, 1, 2])}, opset=20)
     as_onnxruntime(model, [{"x": drawn(1, 1, 6, 6), "g": np.full((1, 1, 1, 2), np.nan, np.float32)}])
+
+
+def test_determinants_by_elimination_with_exchanges() -> None:
+    exchanged = np.eye(5, dtype=np.float32)[[4, 0, 1, 2, 3]]
+    model = model_of(helper.make_node("Det", ["x"], ["y"]), {"x": ("f", ["n", 5, "m"])})
+    program = numc.compile(model)
+    for matrices in (drawn(3, 5, 5), exchanged[None], np.ones((2, 5, 5), np.float32), np.zeros((0, 5, 5), np.float32)):
+        np.testing.assert_allclose(program(matrices), np.linalg.det(matrices), rtol=1e-4, atol=1e-5)
+    program = numc.compile(model_of(helper.make_node("Det", ["x"], ["y"]), {"x": ("f", ["n", "m"])}))
+    with pytest.raises(numc.NumcError, match="a determinant of a free number of rows divides by 0: fix the number"):
+        program(exchanged)
+
+
+def test_products_of_queries_with_a_free_number_of_keys() -> None:
+    """onnx infers 0 keys where the number of values is free."""
+    node = helper.make_node("Attention", ["q", "k", "v"], ["y", "", "", "p"], qk_matmul_output_mode=3)
+    model = model_of(node, {"q": ("f", [1, 2, 3, 8]), "k": ("f", [1, 2, 4, 8]), "v": ("f", [1, 2, "n", 8])}, opset=24)
+    feeds = {"q": drawn(1, 2, 3, 8), "k": drawn(1, 2, 4, 8), "v": drawn(1, 2, 4, 8)}
+    want = ReferenceEvaluator(model).run(None, feeds)
+    for got, wanted in zip(numc.compile(model).by_name(feeds).values(), want, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)

@@ -197,3 +197,18 @@ def test_slices_from_what_a_free_size_leaves_of_a_fixed_one() -> None:
         value = torch.randn(sizes)
         for got, want in zip(program(value).values(), module(value), strict=True):
             assert torch.equal(got, want)
+
+
+def test_how_slices_lie_in_memory_is_no_condition_of_a_run() -> None:
+    """torch asks whether a slice is contiguous, which the program has no need to know."""
+    module = Calls(
+        lambda x: x[:, : min(5, x.shape[1])] * 2,
+        lambda x: x[:, max(x.shape[1] - 4, 0) :] * 2,
+        lambda x: x.narrow(1, 0, min(x.shape[1], 6)) + 1,
+        lambda x: x[:, : x.shape[1] // 2].sum(1),
+    )
+    program = numc.compile(module, (torch.randn(2, 8, 4),), dynamic_shapes=(({1: Dim.AUTO},),))
+    for size in (8, 12, 5, 4, 3, 1, 0):
+        value = torch.randn(2, size, 4)
+        for got, want in zip(program(value).values(), module(value), strict=True):
+            torch.testing.assert_close(got, want)

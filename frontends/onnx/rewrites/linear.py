@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from numc.frontends.onnx.rewrites.node import Node
+from numc.frontends.onnx.rewrites.node import END, Node
 
 
 def einsum(node: Node) -> None:
@@ -99,13 +99,47 @@ def _integer_stacks(node: Node) -> None:
     node.reshape(node.op("MatMul", *flat), [*sizes, rows, columns], to=node.output(0))
 
 
+_BY_MINORS = 3
+"""The largest number of rows of a matrix whose determinant is a sum of products."""
+
+
+def _eliminated(node: Node, rows: int) -> str:
+    """Emit determinants by elimination; in each column the largest magnitude of those below is the pivot."""
+    op, source = node.op, node.input(0)
+    value, total = source, ""
+    for n in range(rows - 1):
+        last = node.ints(-1)
+        head = op("Squeeze", node.cut(value, -1, 0, 1), last)
+        pivot = op("ArgMax", op("Abs", head), axis=-1, keepdims=1)
+        top = op("Gather", value, node.constant(0, np.int64), axis=-2)
+        # The pivot's row goes up, and the first one to its place, which the sign tells.
+        numbers = node.constant(np.arange(rows - n), np.int64)
+        chosen = op("Unsqueeze", op("Equal", numbers, pivot), last)
+        zero = node.like(0, source)
+        best = op("ReduceSum", op("Where", chosen, value, zero), node.ints(-2), keepdims=0)
+        moved = op("Where", chosen, op("Unsqueeze", top, node.ints(-2)), value)
+        first = op("Gather", best, node.constant(0, np.int64), axis=-1)
+        kept = op("Equal", op("Squeeze", pivot, last), node.constant(0, np.int64))
+        factor = op("Where", kept, first, op("Neg", first))
+        total = op("Mul", total, factor) if total else factor
+        below, rest = node.cut(moved, -2, 1, END), node.cut(op("Unsqueeze", best, node.ints(-2)), -1, 1, END)
+        divisor = op("Unsqueeze", first, node.ints(-1, -2))
+        left = node.cut(below, -1, 0, 1)
+        # A pivot of 0 leaves zeros below it, and a determinant of 0.
+        ratio = op("Where", op("Equal", divisor, zero), zero, op("Div", left, divisor))
+        value = op("Sub", node.cut(below, -1, 1, END), op("Mul", ratio, rest))
+    return op("Mul", total, op("Squeeze", value, node.ints(-1, -2)))
+
+
 def determinant(node: Node) -> None:
-    """Det of matrices of up to three rows, which torch-mlir does without changing their order only."""
-    source = node.input(0)
-    rows = node.shape(source)[-1]
-    if rows not in (1, 2, 3) or not node.is_float(source):
+    """Det: torch-mlir divides by what is on the diagonal, without an exchange of rows. They have to be square."""
+    source, op = node.input(0), node.op
+    rows = next((size for size in node.shape(source)[-2:] if size is not None), None)
+    if not rows or not node.is_float(source):
         return
-    op = node.op
+    if rows > _BY_MINORS:
+        node.op("Identity", _eliminated(node, rows), to=node.output(0))
+        return
 
     def element(row: int, column: int) -> str:
         line = op("Gather", source, node.constant(row, np.int64), axis=-2)
