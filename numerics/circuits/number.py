@@ -131,6 +131,13 @@ class Number:
     def __invert__(self) -> Number:
         return make("sub", -1, self)
 
+    def __floordiv__(self, other: object) -> Number:
+        raise NumcError(
+            f"{here()}: a division, or a power, of a number that is traced: want shifts, * and lookup(values, index)"
+        )
+
+    __rfloordiv__ = __truediv__ = __rtruediv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __floordiv__
+
     def __lt__(self, other: Whole) -> Number:
         return make("lt", self, other)
 

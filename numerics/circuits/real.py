@@ -88,6 +88,19 @@ class Real(ABC):
     def __neg__(self) -> Real:
         return self.made("product", self, self._real(-1.0))
 
+    def __truediv__(self, other: object) -> Real:
+        raise NumcError(f"{here()}: a division of real numbers: want * with a constant, or lookup(values, index)")
+
+    __rtruediv__ = __truediv__
+
+    def __eq__(self, other: object) -> bool:
+        raise NumcError(
+            f"{here()}: a comparison of real numbers: want one of their sign, exponent, significand or code, or is_zero"
+        )
+
+    __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__
+    __hash__ = object.__hash__
+
     def _real(self, value: object) -> Real:
         if isinstance(value, Real):
             return value
