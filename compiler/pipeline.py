@@ -24,7 +24,7 @@ from numc.passes.explicit.scales.write_out_scales import write_out_scales
 from numc.passes.explicit.stored_codes import stored_codes
 from numc.passes.explicit.tidy_conversions import tidy_conversions
 from numc.passes.gpu.gpu_backend import GPU
-from numc.passes.gpu.tile_contractions import contractions
+from numc.passes.gpu.tiles.tile_contractions import contractions
 from numc.passes.imported.affine_reads import affine_reads
 from numc.passes.imported.crop_windows import crop_windows
 from numc.passes.imported.narrow_tensors import narrow_tensors

@@ -27,6 +27,7 @@ from tools.house import ROOT
 OPERATORS = (
     *("fp32", "mp", "bf16_1_1", "bf16_1_2", "bf16_2_2{3}", "bf16_3_3{6}", "fmac(e6m9)", "fmac(fp16)"),
     *("fma(a=e5m2,acc=fp16,chunk=8)", "fma(a=bf16,acc=bf16x2,datapath=exact)", "hopper_bf16", "cdna3_fp16"),
+    *("mxfp8", "highbfp", "int8", "nvfp4", "blackwell_nvfp4"),
 )
 TIMED = ("fp32", "mp", "bf16_1_1", "bf16_1_2", "bf16_2_2{3}", "fmac(e6m9)", "hopper_bf16")
 #: What is aimed at, of the peak in float32 multiply-adds.

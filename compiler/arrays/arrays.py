@@ -9,24 +9,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from numc.compiler.arrays.gpu_round import gpu_operand
+from numc.compiler.arrays.gpu_round import round_groups as round_groups_on_gpu
+from numc.compiler.arrays.gpu_round import round_values as round_values_on_gpu
 from numc.compiler.arrays.statistics import counting
-from numc.compiler.cache import cache as cached
-from numc.compiler.options import Options
-from numc.frontends.imported import Imported
+from numc.compiler.arrays.text_programs import compiled_text, elementwise
 from numc.numerics.datapaths import Own
 from numc.numerics.grammar import parse_any_conversion, parse_fma, remembered
 from numc.numerics.groups import GroupConversion
 from numc.numerics.numpy_groups import round_groups
 from numc.numerics.reference.random import draws, stream
-from numc.runtime.any_program import program_of
-from numc.runtime.container import Contents
 from numc.runtime.gpu.gpu_program import GpuProgram
 from numc.runtime.program import Program, seed_number
-from numc.runtime.tensors import as_array, dense, dtype_of, is_in_memory, is_on_gpu, is_tensor
+from numc.runtime.tensors import as_array, dense, dtype_of, is_in_memory, is_on_gpu
 from numc.support.arguments import checked
 from numc.support.environment import in_default_environment
-from numc.support.errors import NumcError, shortened
-from numc.support.versions import check_torch_mlir
+from numc.support.errors import NumcError, quoted, shortened
 
 F32Array = npt.NDArray[np.float32]
 
@@ -35,27 +33,38 @@ _calls = count()  # conversions to formats of groups that were given no seed
 
 
 @in_default_environment
-def round(x: npt.ArrayLike, to: str, *, axis: int | None = None, seed: int | None = None) -> F32Array:
+def round(
+    x: npt.ArrayLike, to: str, *, axis: int | None = None, seed: int | None = None, target: str = "host"
+) -> F32Array:
     """Return `x` (float32, or float64 for formats of single values; any shape) rounded to `to` once, as float32.
 
     axis: along which the groups of a format with groups run; None is the last one. seed: what a stochastic rounding
-    draws from; None draws anew at every call. Raises NumcError.
+    draws from; None draws anew at every call. Tensors on a GPU give one there, and tensors of the CPU for target
+    ``cuda`` one that is emulated. Raises NumcError.
     """
     conversion = parse_any_conversion(to)
+    if target not in ("host", "cuda"):
+        raise NumcError(f"round: target {quoted(target)}, want host or cuda")
+    on_gpu = target == "cuda" or (target == "host" and is_on_gpu(x))
     if isinstance(conversion, GroupConversion):
-        array, noise = f32_array(x, "x"), None
-        chosen = 0 if seed is None else seed_number(seed)
+        chosen, noise = 0 if seed is None else seed_number(seed), None
+        key = 0 if conversion.noise is None else stream(chosen, 0, next(_calls) if seed is None else 0)
+        if on_gpu:
+            return round_groups_on_gpu(gpu_operand(x, "x"), conversion.of_tensors(), axis, key)  # type: ignore[no-any-return]
+        array = f32_array(x, "x")
         if conversion.noise is not None:
-            key = stream(chosen, 0, next(_calls) if seed is None else 0)
             noise = draws(key, array.size, conversion.noise).reshape(array.shape)
         return round_groups(array, conversion.of_tensors(), axis, noise)
     if axis is not None:
         raise NumcError(f"axis={shortened(axis)}: '{conversion}' rounds every value by itself, leave axis out")
+    if on_gpu:
+        values = x if dtype_of(x) == "float64" else gpu_operand(x, "x")
+        return round_values_on_gpu(values, str(conversion), seed)  # type: ignore[no-any-return]
     array = as_array("x", x)
     kind = "f64" if array.dtype.newbyteorder("=") == np.float64 else "f32"
     array = dense("x", array) if kind == "f64" else f32_array(x, "x")
     text = f'numc.round"(%a0) {{to = "{conversion}"}} : ({kind}) -> f32'
-    return _run(_elementwise(text, 1, kind), array, seed=seed)
+    return _run(elementwise(text, 1, kind), array, seed=seed)
 
 
 @in_default_environment
@@ -84,7 +93,7 @@ def fma(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: str, *, seed:
         for n, to in enumerate((operator.a, operator.b, operator.acc))
     )
     text += f'numc.fma"(%v0, %v1, %v2) {{fma = "{operator}"}} : (f32, f32, f32) -> f32'
-    return _run(_elementwise(text, 3), *arrays, seed=seed)
+    return _run(elementwise(text, 3), *arrays, seed=seed)
 
 
 def matmul(
@@ -107,7 +116,7 @@ def matmul(
     """
     checked(target, "target", str, "a text"), checked(fast, "fast", bool, "True or False")
     target = "cuda" if target == "host" and is_on_gpu(a) else target
-    read = _gpu_operand if target == "cuda" else _operand
+    read = gpu_operand if target == "cuda" else _operand
     x, y = read(a, "a"), read(b, "b")
     of_x, of_y = x.shape, y.shape
     if len(of_x) != 2 or len(of_y) != 2 or of_x[1] != of_y[0]:
@@ -136,13 +145,6 @@ def _operand(value: Any, name: str) -> Any:
     return value if is_in_memory(value) and dtype_of(value) == "float32" else f32_array(value, name)
 
 
-def _gpu_operand(value: Any, name: str) -> Any:
-    """Return a float32 tensor as it is. Raises NumcError for anything else."""
-    if not is_tensor(value) or dtype_of(value) != "float32":
-        raise NumcError(f"{name}: target 'cuda' takes tensors of torch in float32: use torch.as_tensor(...).float()")
-    return value
-
-
 @remembered
 def _text_of(fma: str) -> str:
     """The text that all spellings of an operator share."""
@@ -165,44 +167,6 @@ def f32_array(value: npt.ArrayLike, name: str) -> F32Array:
 def _run(program: Program, *arrays: npt.NDArray[Any], seed: int | None = None) -> F32Array:
     (result,) = program.run(tuple(dense("an operand", a).reshape(-1) for a in arrays), seed=seed)
     return np.asarray(result).reshape(arrays[0].shape)
-
-
-@in_default_environment
-def compiled_text(text: str, **options: Any) -> Program:
-    """Return the program of an MLIR text without weights, from the cache if it is there."""
-    source, chosen = Imported(mlir=text, sources=("<numc>",)), Options(**options)
-
-    def made() -> Contents:
-        check_torch_mlir()
-        from numc.compiler.assemble import assemble  # MLIR is not needed for what the cache has
-
-        return assemble(source, chosen)
-
-    return program_of(cached.through(cached.entry(source, chosen, None), made)[0])  # type: ignore[no-any-return]
-
-
-@cache
-def _elementwise(operation: str, inputs: int, element: str = "f32") -> Program:
-    """A program that applies one numc operation, written without its leading ``"``, to 1-D arrays of `element`."""
-    kind, result = f"tensor<?x{element}>", "tensor<?xf32>"
-    maps = ", ".join(["affine_map<(i) -> (i)>"] * (inputs + 1))
-    arguments = ", ".join(f"%x{n}: {kind}" for n in range(inputs))
-    names = ", ".join(f"%x{n}" for n in range(inputs))
-    block = ", ".join(f"%a{n}: {element}" for n in range(inputs))
-    last = 0 if inputs == 1 else 3
-    return compiled_text(f"""
-func.func @main({arguments}) -> {result} {{
-  %c0 = arith.constant 0 : index
-  %n = tensor.dim %x0, %c0 : {kind}
-  %e = tensor.empty(%n) : {result}
-  %r = linalg.generic {{indexing_maps = [{maps}], iterator_types = ["parallel"]}}
-      ins({names} : {", ".join([kind] * inputs)}) outs(%e : {result}) {{
-  ^bb0({block}, %out: f32):
-    %v0 = "{operation}
-    linalg.yield %v{last} : f32
-  }} -> {result}
-  return %r : {result}
-}}""")
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from numc.compiler.arrays.arrays import compiled_text
+from numc.compiler.arrays.text_programs import compiled_text
 from numc.numerics.formats import Conversion, Format
 from numc.numerics.stored import stored_dtype
 from numc.passes.kernels.builder import Code

@@ -17,8 +17,8 @@ from numc.passes import facts, linalg
 from numc.passes.gpu.kernel_text import Argument, affine_text, layer_of
 from numc.passes.gpu.loop_kernels import Kernel, loop_kernel
 from numc.passes.gpu.scalar_nests import is_nest, nest_kernel
-from numc.passes.gpu.tile_contractions import CONTRACTION
 from numc.passes.gpu.tile_operations import DTYPES, UnknownError
+from numc.passes.gpu.tiles.tile_contractions import CONTRACTION
 
 TENSOR_TYPES = {element: name for element, name in DTYPES.items() if element != "index"} | {"i1": "bool"}
 """Element types of memory, and torch's names of them."""
@@ -120,30 +120,56 @@ class Host:
         def size(known: int | list[int]) -> int | tuple[ir.Value, int]:
             return known if isinstance(known, int) else (operands[known[0]], known[1])
 
-        kernels = []
-        for name in ("rows", "lanes", "product"):
-            told = [self.told(Argument(what, operands[n], d)) for what, n, d in record["arguments"][name]]
-            kernels.append(f"{name}=({self._kernel(record['kernels'][name])}, {_tuple(told)})")
+        def kernel(name: str) -> str:
+            told = [
+                self.told(Argument(what, n if what == "table" else operands[n], d))
+                for what, n, d in record["arguments"][name]
+            ]
+            return f"({self._kernel(record['kernels'][name])}, {_tuple(told)})"
+
         sizes = [
             " * ".join(self.size(size(n)) for n in record["sizes"][name] if n != 1) or "1"
             for name in ("batch", "rows", "lanes", "k")
         ]
         run = record["run"]
         length = f"run_length({sizes[3]}, {run[0]}, {run[1]})" if isinstance(run, list) else str(run)
-        kept = f"shared={_tuple(map(str, record['shared']))}, parts={_tuple(map(str, record['parts']))}"
         self.line(f"# {layer_of(op)}: {record['operator']}")
+        if record["random"] is not None:
+            self.line(f"random = run.stream({record['random']})")
         with self._inside("run.contract("):
-            for line in (
-                *kernels,
-                f"sizes={_tuple(sizes)}",
-                kept,
-                f"block={record['block']}, run={length}, deep={record['deep']}, guarded={record['guarded']}",
-            ):
-                self.line(f"{line},")
+            for name, about in zip(("rows", "lanes"), record["operands"], strict=True):
+                told = {"kernel": kernel(name), "shared": about["shared"], "parts": about["parts"]}
+                if "planes" in about:
+                    told |= {"groups": f"Groups({self._groups(kernel(f'{name}_scales'), about, operands)})"}
+                self.line(f"{name}=Operand({_named(told)}),")
+            self.line(f"product={kernel('product')},")
+            self.line(f"sizes={_tuple(sizes)},")
+            known = {name: record[name] for name in ("block", "deep")}
+            known |= {"tile": _tuple(map(str, record["tile"])), "run": length}
+            self.line(f"{_named(known)},")
         self.line(")")
+
+    def _groups(self, kernel: str, about: Mapping[str, object], operands: Sequence[ir.Value]) -> str:
+        """The text of what a run needs to know of an operand's groups."""
+        told: dict[str, object] = {"kernel": kernel, "steps": about["group"], "planes": about["planes"]}
+        if "largest" in about:
+            largest, finite = about["largest"], about["finite"]
+            number = int(str(largest))
+            told["largest"] = (
+                f"run.number({number})"
+                if about["known"]
+                else f"run.largest({self.of(operands[number])}, finite={finite})"
+            )
+        if "width" in about:
+            told["width"] = f"run.width({about['width']})"
+        if about["draws"]:
+            told["random"] = "random"
+        return _named(told)
 
     def told(self, argument: Argument) -> str:
         """The text of what a kernel is values."""
+        if isinstance(argument.value, str):
+            return self._known(argument.value)
         name = self.of(argument.value)
         if argument.what == "stride":
             return f"{name}.stride({argument.dimension})"
@@ -308,19 +334,20 @@ class Host:
         return f"torch.{TENSOR_TYPES[element]}"
 
     def _global(self, op: ir.Operation) -> None:
-        symbol = ir.FlatSymbolRefAttr(op.attributes["name"]).value
+        self._element(ir.MemRefType(op.results[0].type))
+        self.names[op.results[0]] = self._known(ir.FlatSymbolRefAttr(op.attributes["name"]).value)
+
+    def _known(self, symbol: str) -> str:
+        """The text of a constant of the module: of a memref, or a table of words."""
         if symbol not in self._globals_seen:
-            memref = ir.MemRefType(op.results[0].type)
-            self._element(memref)
-            value = ir.DenseElementsAttr(self._globals[symbol].attributes["initial_value"])
-            array = (
-                np.array(value).reshape(memref.shape)
-                if not value.is_splat
-                else np.full(memref.shape, np.array(value).reshape(-1)[0])
-            )
+            made = self._globals[symbol]
+            value = ir.DenseElementsAttr(made.attributes["initial_value" if made.name == "memref.global" else "value"])
+            shape = ir.ShapedType(value.type).shape
+            array = np.array(value)
+            array = np.full(shape, array.reshape(-1)[0]) if value.is_splat else array.reshape(shape)
             self._globals_seen[symbol] = f"run.constants[{len(self.written.constants)}]"
             self.written.constants.append(array)
-        self.names[op.results[0]] = self._globals_seen[symbol]
+        return self._globals_seen[symbol]
 
     def _shape(self, op: ir.Operation, x: Sequence[str]) -> str:
         shape = list(ir.MemRefType(op.results[0].type).shape)
@@ -449,6 +476,11 @@ def _constant(value: ir.Attribute) -> str:
     if isinstance(value, (ir.IntegerAttr, ir.BoolAttr)):
         return str(value.value)
     raise UnknownError(f"constant {value}")
+
+
+def _named(told: Mapping[str, object]) -> str:
+    """Arguments of a call, by name."""
+    return ", ".join(f"{name}={value}" for name, value in told.items())
 
 
 def _filled(shape: Sequence[int], values: Sequence[str]) -> list[str]:

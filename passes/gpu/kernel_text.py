@@ -15,24 +15,27 @@ from numc.support.errors import NumcError
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument of a kernel: a memref's memory, one of its strides or sizes, or a number of the host.
+    """An argument of a kernel: a memref's memory, one of its strides or sizes, a number of the host, or a table.
 
-    what: ``memory``, ``stride``, ``size`` or ``number``. dimension: of a stride or a size.
+    what: ``memory``, ``stride``, ``size``, ``number`` or ``table``. value: of a table its symbol, the name of an
+    ``llvm.mlir.global`` of i32 words. dimension: of a stride or a size.
     """
 
     what: str
-    value: ir.Value
+    value: ir.Value | str
     dimension: int = 0
 
 
 @dataclass
 class Writing:
-    """A kernel of ``tl`` or ``gl`` while it is written."""
+    """A kernel of ``tl`` or ``gl`` while it is written. mask: of the elements that a tile has, where it has not all."""
 
     language: str
+    mask: str = ""
     lines: list[str] = field(default_factory=list)
     arguments: dict[Argument, str] = field(default_factory=dict)
     constants: dict[str, str] = field(default_factory=dict)
+    tables: dict[str, str] = field(default_factory=dict)
     depth: int = 1
     count: int = 0
 
@@ -75,6 +78,11 @@ class Writing:
         key = Argument(what, value, dimension)
         stem = {"memory": "m", "stride": "s", "size": "n", "number": "x"}[what]
         return self.arguments.setdefault(key, f"{stem}{len(self.arguments)}")
+
+    def table(self, symbol: str, definition: str) -> str:
+        """The name of a table, an argument of the kernel; `definition`: its operation as text, for the module."""
+        self.tables[symbol] = definition
+        return self.arguments.setdefault(Argument("table", symbol), symbol)
 
     def stride(self, value: ir.Value, dimension: int) -> str | int:
         """The stride of a memref along a dimension: the number, where it is known."""
@@ -129,8 +137,26 @@ class Writing:
         if op.name == "arith.constant":
             names[op.results[0]] = self.fixed(constant(op.attributes["value"], self.language))
             return
+        if op.name.startswith("llvm."):
+            self._table(op, names)
+            return
         operands = [self.known(v, names) for v in op.operands]
         names[op.results[0]] = self.let(text_of(op, operands, self.language, self.let), "v")
+
+    def _table(self, op: ir.Operation, names: dict[ir.Value, str]) -> None:
+        """Append an operation on a table of words: its address, that of a word, or that word."""
+        (result,) = op.results
+        if op.name == "llvm.mlir.addressof":
+            symbol = ir.FlatSymbolRefAttr(op.attributes["global_name"]).value
+            names[result] = self.arguments.setdefault(Argument("table", symbol), symbol)
+        elif op.name == "llvm.getelementptr" and len(op.operands) == 2:
+            base, index = (self.known(v, names) for v in op.operands)
+            names[result] = f"{base} + {index}"
+        elif op.name == "llvm.load" and str(result.type) == "i32":
+            mask = f", mask={self.mask}, other=0" if self.mask else ""
+            names[result] = self.let(f"{self.language}.load({names[op.operands[0]]}{mask})", "v")
+        else:
+            raise UnknownError(op.name)
 
 
 def layer_of(op: ir.Operation) -> str:

@@ -40,7 +40,7 @@ def loop_kernel(generic: ir.Operation, message: Callable[[str], int]) -> Kernel:
 
     Raises UnknownError for what kernels cannot compute.
     """
-    w = Writing("tl")
+    w = Writing("tl", mask="inside")
     iterators, maps, block = linalg.iterator_types(generic), linalg.indexing_maps(generic), linalg.body(generic)
     sizes = sizes_of(generic)
     parallel = [d for d, iterator in enumerate(iterators) if iterator == "parallel"]

@@ -30,6 +30,7 @@ from numc.runtime.gpu.host_numbers import (
 )
 from numc.runtime.gpu.languages import barrier, gl, gluon
 from numc.runtime.gpu.launching import check, subview
+from numc.runtime.gpu.tiled_product import Groups, Operand
 '''
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -62,7 +63,7 @@ class ProgramText:
 def program_text(module: ir.Module) -> tuple[str, Written]:
     """Return the text of a module after the stage ``vector``. Raises NumcError for operations without a kernel."""
     symbols = {ir.StringAttr(op.attributes["sym_name"]).value: op.operation for op in module.body.operations}
-    constants = {name: op for name, op in symbols.items() if op.name == "memref.global"}
+    constants = {name: op for name, op in symbols.items() if op.name in ("memref.global", "llvm.mlir.global")}
     main = linalg.main(module.operation)
     with module.context, ir.Location.unknown():
         written = Host(constants).function(main)

@@ -43,6 +43,7 @@ class GpuProgram(Described):
         self._held: list[Any] | None = None
         self._constants: list[Any] = []
         self._runs = 0
+        self._elsewhere: dict[str, GpuProgram] = {}
 
     @property
     def text(self) -> str:
@@ -99,10 +100,11 @@ class GpuProgram(Described):
 
     def run_where(self, values: Sequence[Any], *, seed: int | None, widths: Any) -> list[Any]:
         """Run on the device where the first tensor with dimensions is; numbers, in tensors without, are moved there."""
-        if self._device is None:
-            self._device = str(next((v.device for v in values if v.dim()), values[0].device if values else "cpu"))
-        moved = [value if value.dim() else value.to(self._device) for value in values]
-        return self.run(moved, seed=seed, widths=widths)
+        device = str(next((v.device for v in values if v.dim()), values[0].device if values else "cpu"))
+        there = self._elsewhere.setdefault(device, self if self._device in (None, device) else self.to(device))
+        there._device = device
+        moved = [value if value.dim() else value.to(device) for value in values]
+        return there.run(moved, seed=seed, widths=widths)
 
     def _chosen(self, widths: Any) -> list[tuple[int, int]]:
         """The open widths of a run. Raises NumcError for those that a run finds out."""

@@ -10,11 +10,13 @@ from typing import Any
 import torch
 import triton.language as tl
 
+from numc.numerics.binary32 import INFINITY
 from numc.numerics.reference.random import stream as stream_of
 from numc.runtime.gpu.host_numbers import wrapped
 from numc.runtime.gpu.tiled_product import Contraction, contract
 from numc.support.errors import NumcError
 
+_MAGNITUDE = 0x7FFFFFFF
 _EMULATED_BLOCK = 1 << 16
 """Elements of a program instance of the emulator: so many that numpy works on long arrays."""
 
@@ -71,8 +73,20 @@ class Run:
     def contract(self, **known: Any) -> None:
         """Compute a contraction (tiled_product.py), on torch's current stream."""
         contraction = Contraction(**known)
-        every = [a for _, told in (contraction.rows, contraction.lanes, contraction.product) for a in told]
+        kernels = [contraction.rows.kernel, contraction.lanes.kernel, contraction.product]
+        every = [a for _, told in kernels for a in told]
         contract(contraction, self, index_type(every))
+
+    def largest(self, tensor: torch.Tensor, *, finite: bool) -> torch.Tensor:
+        """The largest magnitude of a tensor, as an encoding in memory of the device; `finite`: of its finite values."""
+        sizes = tensor.view(torch.int32) & _MAGNITUDE
+        if finite:
+            sizes = torch.where(sizes < INFINITY, sizes, 0)
+        return sizes.max() if sizes.numel() else torch.zeros((), dtype=torch.int32, device=self.device)
+
+    def number(self, value: int) -> torch.Tensor:
+        """A number that a run does not find, in memory of the device."""
+        return torch.full((), value, dtype=torch.int32, device=self.device)
 
     def stream(self, number: int) -> int:
         """The stream of random bits of operation `number` in this run, each time another one."""

@@ -11,39 +11,58 @@ import triton.language as tl
 
 from numc.support.errors import NumcError
 
-DEEP = 16
-"""How many steps of k are in shared memory at a time, of operators that take one product after the other."""
-_MOST_ROWS, _LANES = 128, 64
-_MOST_ROWS_OF_BLOCKS, _LANES_OF_BLOCKS = 64, 32
+_DEEP = 32
+"""The steps of k that a program instance packs."""
 _LARGEST = 0x7FFFFFFF
 _MOST_BATCHES = 65535  # of the second dimension of a grid
+
+Kernel = tuple[Any, Sequence[Any]]
+"""A kernel, and its own arguments."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Groups:
+    """The groups of an operand.
+
+    kernel: what finds `planes` numbers of every group. steps: how many share a scale, or 0 for all. largest: the
+    largest magnitude of the tensor (a tensor of one int32), if that is asked for. width, random: the word of an open
+    width, and the stream of random bits, if there are any.
+    """
+
+    kernel: Kernel
+    steps: int
+    planes: int
+    largest: torch.Tensor | None = None
+    width: int | None = None
+    random: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operand:
+    """One operand: the kernel that packs it, whether it is the same for all batches, and the parts of its values."""
+
+    kernel: Kernel
+    shared: bool
+    parts: int
+    groups: Groups | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contraction:
-    """The kernels of a contraction, and what they are given.
+    """The operands of a contraction, and the kernel of its tiles.
 
-    rows, lanes: of each operand the kernel that packs it and its own arguments; product: the same of the kernel of
-    tiles. sizes: of batches, rows, lanes and k. shared: whether an operand is the same for all batches. parts: of the
-    values of each operand. block: how many products are taken together. run: how many steps are summed apart, or 0.
-    deep: how many steps a program instance packs. guarded: whether packing finds the extremes of panels.
+    sizes: of batches, rows, lanes and k. block: how many products are taken together. run: how many steps are summed
+    apart, or 0. deep: how many steps are in shared memory at a time. tile: the most rows of a tile, and its lanes.
     """
 
-    rows: tuple[Any, Sequence[Any]]
-    lanes: tuple[Any, Sequence[Any]]
-    product: tuple[Any, Sequence[Any]]
+    rows: Operand
+    lanes: Operand
+    product: Kernel
     sizes: tuple[int, int, int, int]
-    shared: tuple[bool, bool]
-    parts: tuple[int, int]
     block: int
     run: int
     deep: int
-    guarded: bool
-
-
-def _deep(c: Contraction) -> int:
-    """The steps of k that are in shared memory at a time: a block, or a group."""
-    return c.block if c.block > 1 else c.run if c.run == c.deep else DEEP
+    tile: tuple[int, int]
 
 
 class Launches(Protocol):
@@ -57,11 +76,16 @@ class Launches(Protocol):
 
 @dataclass(frozen=True)
 class _Packed:
+    """An operand in panels, the extremes of these, and the numbers of its groups: how far planes and batches are."""
+
     memory: torch.Tensor
     ranges: torch.Tensor
     pitch: int
     batch: int
     range_batch: int
+    scales: torch.Tensor
+    plane: int
+    scale_batch: int
 
 
 def contract(c: Contraction, run: Launches, places: Any) -> None:
@@ -72,16 +96,13 @@ def contract(c: Contraction, run: Launches, places: Any) -> None:
     if batches > _MOST_BATCHES:
         raise NumcError(f"a contraction has {batches} batches: a GPU takes up to {_MOST_BATCHES} at once")
     warp = _warp_size(run.device)
-    # Of a block, the operands of all its products are in registers.
-    most, width = (_MOST_ROWS, _LANES) if c.block == 1 else (_MOST_ROWS_OF_BLOCKS, _LANES_OF_BLOCKS)
+    most, width = c.tile
     height = min(most, max(16, 1 << (rows - 1).bit_length()))
     padded = -(-depth // c.block) * c.block
     a, b = (
-        _pack(packing, batches=1 if shared else batches, size=size, side=side, depths=(depth, padded), parts=parts,
-              deep=c.deep, run=run, places=places)
-        for packing, size, side, shared, parts in zip(
-            (c.rows, c.lanes), (rows, lanes), (height, width), c.shared, c.parts, strict=True
-        )
+        _pack(operand, batches=1 if operand.shared else batches, size=size, side=side, depths=(depth, padded), run=run,
+              places=places)
+        for operand, size, side in ((c.rows, rows, height), (c.lanes, lanes, width))
     )  # fmt: skip
     kernel, arguments = c.product
     tiles = -(-rows // height)
@@ -89,37 +110,50 @@ def contract(c: Contraction, run: Launches, places: Any) -> None:
     growth = max((c.run or depth) - 1, 0).bit_length() + 2
     if max(a.memory.numel(), b.memory.numel()) >= 2**31:
         places = tl.int64
-    told = (rows, lanes, tiles, padded, c.run, growth, a.pitch, b.pitch, a.batch, b.batch, a.range_batch, b.range_batch)
-    constants = {"I": places, "ROWS": height, "LANES": width, "DEEP": _deep(c), "WARP": warp}
+    told = [rows, lanes, tiles, padded, c.run, growth, a.pitch, b.pitch, a.batch, b.batch, a.range_batch, b.range_batch]
+    if c.rows.groups is not None or c.lanes.groups is not None:
+        told += [a.scales, b.scales, a.plane, b.plane, a.scale_batch, b.scale_batch]
+    constants = {"I": places, "ROWS": height, "LANES": width, "DEEP": c.deep, "WARP": warp}
     run.call(kernel, grid, (a.memory, b.memory, a.ranges, b.ranges, *arguments, *told), constants)
 
 
 def _pack(
-    packing: tuple[Any, Sequence[Any]],
-    *,
-    batches: int,
-    size: int,
-    side: int,
-    depths: tuple[int, int],
-    parts: int,
-    deep: int,
-    run: Launches,
-    places: Any,
+    operand: Operand, *, batches: int, size: int, side: int, depths: tuple[int, int], run: Launches, places: Any
 ) -> _Packed:
-    (kernel, arguments), (depth, padded), device = packing, depths, run.device
-    panels = -(-size // side)
+    (kernel, arguments), (depth, padded), device = operand.kernel, depths, run.device
+    panels, parts, groups = -(-size // side), operand.parts, operand.groups
     pitch = panels * side
     memory = torch.empty((batches, parts, padded, pitch), dtype=torch.float32, device=device)
     if memory.numel() >= 2**31:
         places = tl.int64
-    ranges = torch.tensor([_LARGEST, 0], dtype=torch.int32, device=device).repeat(batches * panels)
+    ranges = torch.full((batches * panels, 2), _LARGEST, dtype=torch.int32, device=device)
+    ranges[:, 1] = 0
+    constants = {"I": places, "SIDE": side, "DEEP": _DEEP, "WARP": _warp_size(device)}
+    scales, inner = ranges, ()
+    steps = count = planes = 0
+    if groups is not None:
+        steps = groups.steps or max(depth, 1)
+        count, planes = max(-(-depth // steps), 1), groups.planes
+        scales = torch.empty((batches, planes, count, pitch), dtype=torch.float32, device=device)
+        asked = tuple(x for x in (groups.largest, groups.width) if x is not None)
+        find, own = groups.kernel
+        told = (scales, ranges, *asked, *own, size, panels, depth, count, steps, pitch)
+        run.call(find, (panels * count, batches), told, constants)
+        inner = (scales, count, steps, *(x for x in (groups.width, groups.random) if x is not None))
     if padded:
-        grid = (panels * -(-padded // deep), batches)
-        told = (size, panels, depth, padded, pitch)
-        constants = {"I": places, "SIDE": side, "DEEP": deep, "WARP": _warp_size(device)}
-        run.call(kernel, grid, (memory, ranges, *arguments, *told), constants)
-    whole = 0 if batches == 1 else parts * padded * pitch
-    return _Packed(memory, ranges, pitch, whole, 0 if batches == 1 else 2 * panels)
+        told = (memory, ranges, *inner, *arguments, size, panels, depth, padded, pitch)
+        run.call(kernel, (panels * -(-padded // _DEEP), batches), told, constants)
+    whole = 0 if batches == 1 else 1
+    return _Packed(
+        memory=memory,
+        ranges=ranges,
+        pitch=pitch,
+        batch=whole * parts * padded * pitch,
+        range_batch=whole * 2 * panels,
+        scales=scales,
+        plane=count * pitch,
+        scale_batch=whole * planes * count * pitch,
+    )
 
 
 def _warp_size(device: torch.device) -> int:

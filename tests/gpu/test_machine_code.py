@@ -30,7 +30,13 @@ MOST = {
     "fmac(e6m9)": 6.2,
     "hopper_bf16": 7.6,
     "mxfp8": 1.2,
+    "highbfp": 1.2,
+    "int8": 1.6,
+    "nvfp4": 1.4,
+    "blackwell_mxfp8": 10.5,
 }
+#: Those whose exact code, which a guard leaves for few tiles, does not fit into registers.
+SPILLING = ("hopper_bf16", "mxfp8", "blackwell_mxfp8")
 FORBIDDEN = (".ftz", "div.approx", "div.full", "sqrt.approx", "rcp.approx", "ex2.approx")
 
 
@@ -83,7 +89,7 @@ def test_inner_loops(fma: str, request: pytest.FixtureRequest) -> None:
         _check(compiled)
         found[architecture] = _inner_loop(compiled, dict(product.constants))
     assert found["sm_90"]["instructions"] <= MOST[fma]
-    if fma not in ("hopper_bf16", "mxfp8"):  # whose exact code spills
+    if fma not in SPILLING:
         assert (found["sm_90"]["spills"], found["gfx942"]["spills"]) == (0, 0)
     known = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}
     if request.config.getoption("--update-golden"):
@@ -152,6 +158,8 @@ def test_the_page_has_what_follows_from_them() -> None:
 
 def test_the_page_has_these_counts() -> None:
     page = (Path(__file__).parents[2] / "docs" / "targets.md").read_text()
+    *most, last = (f"`{name}`" for name in SPILLING)
+    assert f"\nbut some of the exact code of {', '.join(most)} and {last} on `sm_90`" in page
     for fma, counts in json.loads(GOLDEN.read_text()).items():
         if fma == "triton":
             assert f"Triton {counts} makes" in page

@@ -27,14 +27,14 @@ def _network() -> torch.nn.Module:
     )
 
 
-def _trained(target: str, **arithmetic: str) -> tuple[list[float], list[torch.Tensor], Any]:
+def _trained(target: str, fma: str, **arithmetic: str) -> tuple[list[float], list[torch.Tensor], Any]:
     """Losses of four steps, parameters and statistics after them, and the backend."""
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(6, 1, 8, 8, generator=generator)
     y = torch.randint(0, 5, (6,), generator=generator)
     network = _network()
     optimizer = torch.optim.AdamW(network.parameters(), lr=0.01)
-    backend = numc.backend("bf16_1_1", **arithmetic, target=target, strict=True)
+    backend = numc.backend(fma, **arithmetic, target=target, strict=True)
 
     @torch.compile(backend=backend)
     def loss_of(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -52,8 +52,18 @@ def _trained(target: str, **arithmetic: str) -> tuple[list[float], list[torch.Te
     return losses, [*(p.detach().clone() for p in network.parameters()), *network.buffers()], backend
 
 
-def test_steps_of_adamw() -> None:
-    (losses, emulated, gpu), (expected, here, _) = (_trained(t, update="fp32") for t in ("cuda", "host"))
+@pytest.mark.parametrize(
+    "fma",
+    [
+        "bf16_1_1",
+        # operands with groups, along the reductions of all three roles
+        pytest.param("highbfp", marks=pytest.mark.slow),
+        pytest.param("blackwell_mxfp8", marks=pytest.mark.slow),
+        pytest.param("blackwell_nvfp4", marks=pytest.mark.slow),
+    ],
+)
+def test_steps_of_adamw(fma: str) -> None:
+    (losses, emulated, gpu), (expected, here, _) = (_trained(t, fma, update="fp32") for t in ("cuda", "host"))
     assert losses == expected
     assert len(set(losses)) == 4
     assert all(torch.equal(a, b) for a, b in zip(emulated, here, strict=True))

@@ -245,9 +245,13 @@ def finish(s: Setting, name: str) -> str:
             i = f.i64("addi", start, v)
             at = code.at(f["tile"], i)
             sums = code.at(f["tile"], f.i64("addi", f.i64("addi", i, i), s.accumulators))
-            number = _wrapped(code, s.fma, code.load(sums, element="i64"))
-            code.store(code.fma(code.cast("sitofp", number, "f32"), factor, code.load(at)), at)
+            code.store(scaled_integer(code, s.fma, code.load(sums, element="i64"), factor, code.load(at)), at)
     return f.function()
+
+
+def scaled_integer(code: Code, fma: Fma, total: Value, factor: Value, acc: Value) -> Value:
+    """Append ``acc + RN(total) * factor``, one binary32 FMA: `total` is a sum of integers (i64)."""
+    return code.fma(code.cast("sitofp", _wrapped(code, fma, total), "f32"), factor, acc)
 
 
 def _wrapped(code: Code, fma: Fma, x: Value) -> Value:

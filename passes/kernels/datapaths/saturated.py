@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from numc.numerics.operators import Fma
+from numc.passes.kernels.builder import Code
 from numc.passes.kernels.datapaths.blocks.alignment import exact_product
 from numc.passes.kernels.datapaths.blocks.products import Products
 from numc.passes.kernels.datapaths.datapath import Accumulators, Micro, Segment
@@ -32,17 +34,23 @@ def _leave(m: Micro, segment: Segment, values: Accumulators) -> None:
 
 def _walk(m: Micro, first: Value, end: Value, values: Accumulators) -> Accumulators:
     """Some products at a time, which are added to an accumulator, whose bounds are the least and the largest sum."""
-    f, code, path = m.f, m.code, m.setting.fma.datapath
-    least, most = (code.f64(bound) for bound in (-(2.0 ** (path["bits"] - 1)), 2.0 ** (path["bits"] - 1) - 1))
+    f, length = m.f, m.setting.fma.datapath["l"]
+    with f.carry(first, end, length, values) as loop:
+        last = f.i64("minsi", f.i64("addi", loop.index, length), end)
+        loop.next = saturated(m.code, m.setting.fma, Products(length, m, loop.index, last), loop.values)
+    return loop.results
+
+
+def saturated(code: Code, fma: Fma, products: Products, totals: Accumulators) -> list[Value]:
+    """Append accumulators, in binary64, and the products of a block, each between the least and the largest sum."""
+    bits = fma.datapath["bits"]
+    least, most = (code.f64(bound) for bound in (-(2.0 ** (bits - 1)), 2.0 ** (bits - 1) - 1))
 
     def add(n: int, total: Value, a: Parts, b: Parts) -> Value:
         return code.binary("addf", total, exact_product(code, a, b))
 
-    with f.carry(first, end, path["l"], values) as loop:
-        last = f.i64("minsi", f.i64("addi", loop.index, path["l"]), end)
-        sums = Products(path["l"], m, loop.index, last).fold(loop.values, add)
-        loop.next = [code.binary("minimumf", code.binary("maximumf", total, least), most) for total in sums]
-    return loop.results
+    sums = products.fold(totals, add)
+    return [code.binary("minimumf", code.binary("maximumf", total, least), most) for total in sums]
 
 
 def _no_words(s: Setting) -> int:

@@ -7,12 +7,15 @@ whole sum: it begins with +0, behind the accumulators of a tile, and is added to
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from numc.numerics.formats import Conversion, Format
-from numc.passes.kernels.builder import Function
+from numc.numerics.formats import Conversion
+from numc.numerics.groups import GroupConversion
+from numc.numerics.operators import Fma
+from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.datapaths.blocks import cut_integers
 from numc.passes.kernels.datapaths.blocks.alignment import (
     NOWHERE,
@@ -32,7 +35,7 @@ from numc.passes.kernels.values.carrier import F32
 from numc.passes.kernels.values.kinds import code_of
 
 #: Appends what products that share scales make of values: given these products and the scales of rows and lanes.
-_Step = Callable[[Products, list[Value], list[Value], Sequence[Value]], list[Value]]
+Step = Callable[[Products, list[Value], list[Value], Sequence[Value]], list[Value]]
 
 
 def limits(s: Setting) -> Guard | None:
@@ -94,7 +97,7 @@ def _walk(m: Micro, first: Value, end: Value, values: Accumulators) -> Accumulat
         if m.fast:
             loop.next = _block_of_integers(m, loop.index, last, loop.values)
         else:
-            loop.next = _block(m, loop.index, last, loop.values, m.drawn(loop.index))
+            loop.next = block(m.code, m.setting.fma, _Looped(m, loop.index, last), loop.values, m.drawn(loop.index))
     return loop.results
 
 
@@ -112,11 +115,55 @@ def _scales_of(m: Micro, k: Value) -> tuple[list[Value], list[Value]]:
     return scales(m, m.f.i64("divui", k, group))
 
 
-def _block(m: Micro, first: Value, end: Value, sums: Accumulators, drawn: Sequence[Drawn]) -> Accumulators:
-    """A block in binary64: the largest exponent, then terms that are cut and added."""
-    code, fma = m.code, m.setting.fma
+class Shares(ABC):
+    """The products of a block, in runs that share scales or are a term together, of every accumulator."""
+
+    @property
+    @abstractmethod
+    def formats(self) -> tuple[Conversion, Conversion]:
+        """Those of the scales of rows and of lanes."""
+
+    @abstractmethod
+    def fold(self, starts: Sequence[Value], step: Step) -> list[Value]:
+        """Append `step` for one run after the other, which takes a value for each accumulator from `starts` on."""
+
+
+@dataclass(frozen=True)
+class _Looped(Shares):
+    """Those of a micro-kernel, from step `first` up to `end`: a loop."""
+
+    m: Micro
+    first: Value
+    end: Value
+
+    @property
+    def formats(self) -> tuple[Conversion, Conversion]:
+        rows, lanes = (scale_format(self.m.setting.groups_of(side)) for side in ("rows", "lanes"))
+        return rows, lanes
+
+    def fold(self, starts: Sequence[Value], step: Step) -> list[Value]:
+        m, f, size = self.m, self.m.f, run_of_shares(self.m.setting.fma)
+        with f.carry(self.first, self.end, size, starts) as loop:
+            last = f.i64("minsi", f.i64("addi", loop.index, size), self.end)
+            loop.next = step(Products(size, m, loop.index, last), *_scales_of(m, loop.index), loop.values)
+        return loop.results
+
+
+def run_of_shares(fma: Fma) -> int:
+    """The number of successive products of a block that share scales, or are a term together."""
+    return fma.datapath["run"] or min(fma.datapath["l"], fma.group_length or 1)
+
+
+def scale_format(to: GroupConversion) -> Conversion:
+    """The format of the scales of groups."""
+    assert to.format.scales is not None
+    return Conversion(to.format.scales)
+
+
+def block(code: Code, fma: Fma, shares: Shares, sums: Accumulators, drawn: Sequence[Drawn]) -> Accumulators:
+    """Append a block in binary64: the largest exponent, then terms that are cut and added."""
     bits = fma.datapath["bits"]
-    tops = _by_scales(m, first, end, exponents_at_least(code, fma, sums), _higher(m))
+    tops = shares.fold(exponents_at_least(code, fma, sums), _higher(code, fma, shares.formats))
     quanta = [cut_scale(code, top, bits) for top in tops]
 
     def more(products: Products, rows: list[Value], lanes: list[Value], totals: Sequence[Value]) -> list[Value]:
@@ -129,26 +176,15 @@ def _block(m: Micro, first: Value, end: Value, sums: Accumulators, drawn: Sequen
                 return code.binary("addf", total, cut(code, exact_product(code, a, b), factors[n]))
 
             return products.fold(totals, add)
-        terms = zip(_sums_of_elements(m, products), factors, strict=True)
+        terms = zip(_sums_of_elements(code, fma, products, len(totals)), factors, strict=True)
         return [code.binary("addf", x, cut(code, *term)) for x, term in zip(totals, terms, strict=True)]
 
-    totals = _by_scales(m, first, end, cut_accumulators(code, sums, quanta), more)
+    totals = shares.fold(cut_accumulators(code, sums, quanta), more)
     return rounded_totals(code, fma, tops, totals, drawn)
 
 
-def _by_scales(m: Micro, first: Value, end: Value, starts: Sequence[Value], step: _Step) -> list[Value]:
-    """Append a loop over the products of a block, those that share scales, or are a run of a term, at a time."""
-    f, path, group = m.f, m.setting.fma.datapath, m.setting.fma.group_length or 1
-    size = path["run"] or min(path["l"], group)
-    with f.carry(first, end, size, starts) as loop:
-        last = f.i64("minsi", f.i64("addi", loop.index, size), end)
-        loop.next = step(Products(size, m, loop.index, last), *_scales_of(m, loop.index), loop.values)
-    return loop.results
-
-
-def _higher(m: Micro) -> _Step:
+def _higher(code: Code, fma: Fma, formats: tuple[Conversion, Conversion]) -> Step:
     """The step that finds the largest exponent of the terms of every accumulator (i32)."""
-    code, fma = m.code, m.setting.fma
 
     def bits_of(n: int, bits: Value, a: Parts, b: Parts) -> Value:
         product = code.cast("bitcast", code.binary("mulf", a[0], b[0]), "i32")
@@ -156,8 +192,7 @@ def _higher(m: Micro) -> _Step:
 
     def higher(products: Products, rows: list[Value], lanes: list[Value], tops: Sequence[Value]) -> list[Value]:
         of_rows, of_lanes = (
-            [exponent_of(code, scale, Conversion(_scale_format(m, side))) for scale in each]
-            for side, each in (("rows", rows), ("lanes", lanes))
+            [exponent_of(code, scale, to) for scale in each] for to, each in zip(formats, (rows, lanes), strict=True)
         )
         exponents = [code.binary("addi", row, lane) for row in of_rows for lane in of_lanes]
         if fma.datapath["run"]:
@@ -172,15 +207,8 @@ def _higher(m: Micro) -> _Step:
     return higher
 
 
-def _scale_format(m: Micro, side: str) -> Format:
-    scales_in = m.setting.groups_of(side).format.scales
-    assert scales_in is not None
-    return scales_in
-
-
-def _sums_of_elements(m: Micro, products: Products) -> list[Value]:
+def _sums_of_elements(code: Code, fma: Fma, products: Products, count: int) -> list[Value]:
     """The exact sums of products of elements, in binary64; they are added in binary32 where that has them."""
-    code, fma, count = m.code, m.setting.fma, m.rows * m.vectors
     units = fma.datapath["run"]
     for to in fma.factors:
         units *= int(to.format.max_finite / to.format.min_subnormal)

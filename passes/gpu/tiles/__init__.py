@@ -1,0 +1,1 @@
+"""Contractions on tiles of accumulators: packing, steps of k, and what kernels are made of."""
