@@ -3,9 +3,9 @@
 // CHECK:       func.func private @numc_contraction_0(memref<5x7xf32>, memref<7x4xf32>, memref<5x4xf32>)
 // CHECK-LABEL: func.func @main
 // CHECK:         call @numc_contraction_0(%arg0, %arg1, %arg2) {numc.tiles = {
-// CHECK-SAME:    block = 1 : i64, deep = 32 : i64, guarded = true, kernels = {lanes = "@gluon.jit
-// CHECK-SAME:    operator = "bf16_1_1", parts = [1, 1], run = 0 : i64
-// CHECK-SAME:    sizes = {batch = [], k = [7], lanes = [4], rows = [5]}
+// CHECK-SAME:    block = 1 : i64, deep = 16 : i64, kernels = {lanes = "@gluon.jit
+// CHECK-SAME:    operands = [{parts = 1 : i64, shared = true}, {parts = 1 : i64, shared = true}], operator = "bf16_1_1"
+// CHECK-SAME:    sizes = {batch = [], k = [7], lanes = [4], rows = [5]}, tile = [128, 64]
 // CHECK-NOT:     call @numc_contraction_1
 // CHECK:         "numc.fma"{{.*}} {fma = "fma(a=bf16,acc=bf16:sr8)"
 #a = affine_map<(d0, d1, d2) -> (d0, d2)>
