@@ -32,7 +32,9 @@ MORE = (
     *("fmac(e6m9)", "fmac(fp8_e5m2)", "fmac(e8m12)", "fmac(e5m10:rtz)", "fmac(e6m9:odd)", "fmac(e4m3:rup)"),
     *("fmac(e4m3:rdn)", "fmac(e6m9:rna)", "fmac(e4m3fn:nan)", "fma(a=e6m9n,acc=e6m9n,datapath=exact)", "mac(bf16)"),
     *("mac(fp16)", "mac(e6m9n)", "fma(a=fp8_e4m3,product=bf16,acc=fp32)", "int8", "highbfp", "fmac(bf16,chunk=8)"),
-    *("fma(a=bf16x2,acc=bf16x2,products=3,datapath=exact)", "fma(a=posit8,acc=posit8)", *numc.units),
+    *("fma(a=bf16x2,acc=bf16x2,products=3,datapath=exact)", "fma(a=posit8,acc=posit8)", "fma(a=mxfp8:sr8,acc=fp32)"),
+    *("fmac(e6m9:sr13.lfsr)", "mac(bf16:sr4)", "fma(a=bf16,product=e6m9:sr8,acc=fp32)", "fma(a=bf16,acc=bf16x2:sr8)"),
+    *("fma(a=e2..8m1..10,b=bf16,acc=e6m9)", "fma(a=bf16,product=e2..8m1..10,acc=fp32)", *numc.units),
 )
 
 
@@ -76,7 +78,10 @@ def test_products(fma: str, emulated: Emulated, tmp_path: Path) -> None:
     assert (found := first_difference(theirs, ours)) is None, found
 
 
-@pytest.mark.parametrize("fma", ["own_fused", pytest.param("mitchell", marks=pytest.mark.slow)])
+MORE_OWN = ("mitchell", "own_posit", "by_table", "kulisch_bf16", "saturating", "logarithmic")
+
+
+@pytest.mark.parametrize("fma", ["own_fused", *(pytest.param(fma, marks=pytest.mark.slow) for fma in MORE_OWN)])
 def test_products_of_users_operators(fma: str, emulated: Emulated, tmp_path: Path) -> None:
     """Rows that are computed in turn, whose order in time an assembler text keeps."""
     with definitions.own_operators():
