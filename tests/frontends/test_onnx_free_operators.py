@@ -139,6 +139,23 @@ def test_free_sizes_that_weights_and_attributes_tell(operator: str) -> None:
             numc.compile(model)
 
 
+@pytest.mark.all
+def test_a_gru_of_free_sizes_with_the_batch_first() -> None:
+    """onnxruntime has no layout: it is given the steps first."""
+    node = helper.make_node("GRU", ["x", "w", "r", "", "", "h"], ["y", "e"], hidden_size=4, layout=1)
+    weights = {"w": drawn(1, 12, 3), "r": drawn(1, 12, 4)}
+    model = model_of(node, {"x": ("f", ["n", "s", 3]), "h": ("f", ["n", 1, 4])}, weights)
+    plain = helper.make_node("GRU", ["x", "w", "r", "", "", "h"], ["y", "e"], hidden_size=4)
+    session = onnxruntime.InferenceSession(
+        model_of(plain, {"x": ("f", ["s", "n", 3]), "h": ("f", [1, "n", 4])}, weights).SerializeToString()
+    )
+    feeds = {"x": drawn(2, 5, 3), "h": drawn(2, 1, 4)}
+    steps, end = session.run(None, {name: value.swapaxes(0, 1) for name, value in feeds.items()})
+    got = numc.compile(model).by_name(feeds)
+    np.testing.assert_allclose(got["y"], steps.transpose(2, 0, 1, 3), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(got["e"], end.swapaxes(0, 1), rtol=1e-5, atol=1e-6)
+
+
 RESIZED: list[dict[str, Any]] = [
     {"mode": "nearest"},
     {"mode": "linear", "coordinate_transformation_mode": "asymmetric"},

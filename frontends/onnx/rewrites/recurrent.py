@@ -20,7 +20,7 @@ def recurrent(node: Node) -> None:
     names = [name.decode() for name in node.attribute("activations", [])]
     if others := sorted(set(names) - _ACTIVATIONS):
         raise RefusedError(f"the activation {others[0]} is not available, only {', '.join(sorted(_ACTIVATIONS))}")
-    if _fix_sizes(node):
+    if _fix_sizes(node) or _with_steps_first(node):
         return
     sizes = node.known_shape(node.input(0))
     if node.proto.op_type != "LSTM" and sizes is not None and sizes[-1] is None:
@@ -64,6 +64,24 @@ def _fix_sizes(node: Node) -> bool:
         for n, name in changed.items():
             copy.input[n] = name
     return bool(changed)
+
+
+def _with_steps_first(node: Node) -> bool:
+    """Put the steps of a GRU of free sizes before the batch: torch-mlir does it with fixed ones only."""
+    shape = node.known_shape(node.input(0))
+    if node.proto.op_type != "GRU" or not node.attribute("layout", 0) or shape is None or None not in shape:
+        return False
+    source = node.transpose(node.input(0), 1, 0, 2)
+    state = node.transpose(node.input(5), 1, 0, 2) if node.input(5) else ""
+    copy, node.again = node.copy(layout=None), True
+    copy.input[0] = source
+    if state:
+        copy.input[5] = state
+    for n, order in enumerate(((2, 0, 1, 3), (1, 0, 2))):
+        if node.output(n):
+            copy.output[n] = node.fresh()
+            node.transpose(copy.output[n], *order, to=node.output(n))
+    return True
 
 
 def _are_full(node: Node, lengths: str) -> bool:
