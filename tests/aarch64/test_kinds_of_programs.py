@@ -98,7 +98,10 @@ def test_a_training_step(fma: str, emulated: Emulated, tmp_path: Path) -> None:
     check(emulated, tmp_path, model, [[each.numpy() for each in arguments]], fma=fma, ops=STEPS[fma])
 
 
-PACKED = ("highbfp", "int8", "mxfp6", "fma(a=bf16,b=posit8,acc=fp32)", "fma(a=bf16,b=nf4,acc=fp32)")
+PACKED = (
+    *("highbfp", "int8", "mxfp6", "blackwell_nvfp4", "fma(a=bf16,b=posit8,acc=fp32)", "fma(a=bf16,b=nf4,acc=fp32)"),
+    *(f"fma(a=bf16,b={weight},acc=fp32)" for weight in ("mxfp4", "int4(group=20)", "mx(nf4,64,scale=fp32)")),
+)
 
 
 @pytest.mark.slow
