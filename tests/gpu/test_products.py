@@ -116,7 +116,7 @@ def test_open_widths(fma: str) -> None:
     gpu = numc.compile(Product(), inputs, fma=fma, target="cuda").to("cpu")
     here = numc.compile(Product(), inputs, fma=fma)
     told = {"seed": 3} if ":sr" in fma else {}
-    for widths in (None, 2, 3):
+    for widths in (None, (3, 2), (2, 3)) if fma.startswith("fma(a=e") else (None, 2, 3):
         results = [np.asarray(program(*inputs, widths=widths, **told)) for program in (gpu, here)]
         assert difference(*results) == ""
 
@@ -132,9 +132,9 @@ def test_calibrated_scales() -> None:
 @pytest.mark.all
 def test_formats_by_their_values() -> None:
     """Rounding to so many values searches in tables, which are memory of the device."""
-    powers = [1.07**n - 1 for n in range(60)]
+    powers = [float(np.float32(1.07**n - 1)) for n in range(60)]
     with definitions.undone():
-        numc.format_of([0.0, *powers, *(-x for x in powers[1:])], name="own_list")
+        numc.format_of([0.0, *powers, *(-x for x in powers[1:]), float("nan")], name="own_list")
         for seed, kind in enumerate(("normal", "special")):
             inputs = operands(kind, (5, 37), seed), operands(kind, (37, 20), seed + 9)
             assert both(Product(), inputs, fma="fma(a=own_list,acc=own_list)") == []
@@ -150,7 +150,8 @@ def test_formats_by_their_values() -> None:
     ],
 )
 def test_operators_without_kernels_are_named(fma: str, why: str) -> None:
-    with definitions.own_operators(), pytest.raises(NumcError) as refused:
-        both(Product(), (torch.randn(2, 3), torch.randn(3, 4)), fma=fma)
-    assert str(refused.value).startswith(f"target 'cuda' has no kernel for mm: operator '{parse_fma(fma)}'{why}")
+    with definitions.own_operators():
+        with pytest.raises(NumcError) as refused:
+            both(Product(), (torch.randn(2, 3), torch.randn(3, 4)), fma=fma)
+        assert str(refused.value).startswith(f"target 'cuda' has no kernel for mm: operator '{parse_fma(fma)}'{why}")
     assert str(refused.value).endswith(": compile for another target")
