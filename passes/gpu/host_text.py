@@ -145,6 +145,8 @@ class Host:
             self.line(f"product={kernel('product')},")
             self.line(f"sizes={_tuple(sizes)},")
             known = {name: record[name] for name in ("block", "deep")}
+            if record["draws"]:
+                known |= {"random": "random"}
             known |= {"tile": _tuple(map(str, record["tile"])), "run": length}
             self.line(f"{_named(known)},")
         self.line(")")

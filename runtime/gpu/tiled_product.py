@@ -53,6 +53,7 @@ class Contraction:
 
     sizes: of batches, rows, lanes and k. block: how many products are taken together. run: how many steps are summed
     apart, or 0. deep: how many steps are in shared memory at a time. tile: the most rows of a tile, and its lanes.
+    random: the stream of random bits, of steps that draw.
     """
 
     rows: Operand
@@ -63,6 +64,7 @@ class Contraction:
     run: int
     deep: int
     tile: tuple[int, int]
+    random: int | None = None
 
 
 class Launches(Protocol):
@@ -113,6 +115,8 @@ def contract(c: Contraction, run: Launches, places: Any) -> None:
     told = [rows, lanes, tiles, padded, c.run, growth, a.pitch, b.pitch, a.batch, b.batch, a.range_batch, b.range_batch]
     if c.rows.groups is not None or c.lanes.groups is not None:
         told += [a.scales, b.scales, a.plane, b.plane, a.scale_batch, b.scale_batch]
+    if c.random is not None:
+        told.append(c.random)
     constants = {"I": places, "ROWS": height, "LANES": width, "DEEP": c.deep, "WARP": warp}
     run.call(kernel, grid, (a.memory, b.memory, a.ranges, b.ranges, *arguments, *told), constants)
 

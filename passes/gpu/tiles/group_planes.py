@@ -102,13 +102,21 @@ def draw_lines(w: Writing, noise: Noise, element: str, step: str, *, of_b: bool)
     """Append what the conversion of operand A or B draws for an output's element and a step of k, from ``stream``."""
 
     def emit(f: Function) -> Sequence[Value]:
-        run = run_of(noise)
-        group = f.binary("shrui", f["step"], f.int(run.bit_length() - 1))
-        mixed = f.binary("addi", emit_element(f, f["element"], f["low"]), emit_group(f, group, f["key"], product=of_b))
-        return [emit_draw(f, emit_mix(f, mixed), f.binary("andi", f["step"], f.int(run - 1)), noise)]
+        return [drawn(f, noise, second=of_b)]
 
     texts = {"element": element, "step": step, "low": "stream.to(gl.int32)", "key": "(stream >> 32).to(gl.int32)"}
     return tile_lines(w, {name: ("i32", text) for name, text in texts.items()}, emit)[0]
+
+
+def drawn(f: Function, noise: Noise, *, second: bool) -> Value:
+    """Append a draw by the arguments ``element``, ``step``, and ``low`` and ``key``, the halves of the stream.
+
+    second: of the product or of operand B, else of the accumulator or of operand A.
+    """
+    run = run_of(noise)
+    group = f.binary("shrui", f["step"], f.int(run.bit_length() - 1))
+    word = f.binary("addi", emit_element(f, f["element"], f["low"]), emit_group(f, group, f["key"], product=second))
+    return emit_draw(f, emit_mix(f, word), f.binary("andi", f["step"], f.int(run - 1)), noise)
 
 
 _OF_GROUPS = {"magnitude": "i32", "largest": "i32", "width": "i64"}

@@ -144,7 +144,8 @@ def _record(product: Found) -> tuple[dict[str, object], dict[str, str]]:
         "operator": str(product.operator),
         "deep": tiles.deep,
         "tile": tiles.most,
-        "random": product.number if any(to is not None and to.noise is not None for to in fma.grouped) else None,
+        "random": product.number if fma.draws else None,
+        "draws": fma.steps_draw,
     }
     return record, tables
 

@@ -23,7 +23,7 @@ from numc.passes.gpu.tiles.group_planes import (
     value_lines,
 )
 from numc.passes.gpu.tiles.tile_code import tile_lines
-from numc.passes.gpu.tiles.tile_places import indices, start, sum_of, terms
+from numc.passes.gpu.tiles.tile_places import element_terms, indices, start, sum_of, terms
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.rounding import emit_parts, emit_round
@@ -174,22 +174,13 @@ class Packing:
             more["width"] = ("i64", _WIDTH)
         if to.noise is not None:
             w.line("stream = gl.to_tensor(0).to(gl.int64) + random")
-            w.line(f"element = ({self._element(w, names)}).to(gl.int32)[None, :]")
+            outer = [*self._inner, *self.product.shape.batch]
+            element = sum_of(element_terms(w, self.product.out, outer, self.sizes, names), "i")
+            w.line(f"element = ({element}).to(gl.int32)[None, :]")
             w.line("step = k.to(gl.int32)[:, None]")
             more["drawn"] = ("i32", draw_lines(w, to.noise, "element", "step", of_b=self.number == 1))
         parts = value_lines(w, x, planes, fma=self.fma, operand=self.number, more=more)
         return parts if self.fma.groups is not None else [parts[0], *parts]
-
-    def _element(self, w: Writing, names: dict[int, str]) -> str:
-        """The row-major index of the first output element of every row or lane."""
-        added, stride = [], "1"
-        for coefficients, _ in reversed(self.product.out.places):
-            (d,) = coefficients
-            if d in names:
-                added.append(f"{names[d]} * {stride}")
-            size = self.sizes[d]
-            stride = f"{stride} * {size if isinstance(size, int) else w.size(*size)}"
-        return sum_of(added, "i")
 
 
 def _extremes(w: Writing, low: str, high: str) -> None:

@@ -37,6 +37,20 @@ def start(w: Writing, operand: Operand) -> list[str]:
     return [f"{w.stride(operand.value, n)} * {begin}" for n, (_, begin) in enumerate(operand.places) if begin]
 
 
+def element_terms(
+    w: Writing, out: Operand, dims: Sequence[int], sizes: Sequence[Size], names: dict[int, str]
+) -> list[str]:
+    """The terms that indices along `dims` add to the row-major index of an output's element, which draws go by."""
+    added, stride = [], "1"
+    for coefficients, _ in reversed(out.places):
+        (d,) = coefficients
+        if d in dims:
+            added.append(f"{names[d]} * {stride}")
+        size = sizes[d] if isinstance(sizes[d], int) else w.size(*sizes[d])  # type: ignore[misc]
+        stride = f"{stride} * {size}"
+    return added
+
+
 def sum_of(terms: Sequence[str], zero: str) -> str:
     """Their sum; of none, a zero of the shape of `zero`."""
     return " + ".join(terms) or f"{zero} * 0"

@@ -12,7 +12,7 @@ from numc.passes.gpu.tile_operations import DTYPES
 from numc.passes.gpu.tiles.tile_code import TileFunction
 from numc.passes.gpu.tiles.tile_guard import guard_lines
 from numc.passes.gpu.tiles.tile_packing import Kernel
-from numc.passes.gpu.tiles.tile_places import indices, start, sum_of, terms
+from numc.passes.gpu.tiles.tile_places import element_terms, indices, start, sum_of, terms
 from numc.passes.gpu.tiles.tile_reduction import Reduction, Runs, group_number, steps_at_once
 from numc.passes.gpu.tiles.tile_step import (
     block_length,
@@ -48,8 +48,8 @@ class Tiles:
 
     @property
     def deep(self) -> int:
-        """The steps of k that shared memory holds; 0 if it is not used."""
-        return steps_at_once(self.fma, self._runs(cheap=guard_of(self.fma) is not None))
+        """The steps of k that shared memory holds; 0 if it is not used: of steps that draw, which are too long for it."""
+        return 0 if self.fma.steps_draw else steps_at_once(self.fma, self._runs(cheap=guard_of(self.fma) is not None))
 
     def kernel(self) -> Kernel:
         """The kernel, and the functions that it calls."""
@@ -74,8 +74,8 @@ class Tiles:
         if zero is not None:
             self._end(w)
         w.line("gl.store(address, c, mask=there)")
-        scaled = _SCALED if any(fma.grouped) else ()
-        told = ["a", "b", "ranges_a", "ranges_b", *w.arguments.values(), *_TOLD, *scaled]
+        more = (*(_SCALED if any(fma.grouped) else ()), *(("random",) if fma.steps_draw else ()))
+        told = ["a", "b", "ranges_a", "ranges_b", *w.arguments.values(), *_TOLD, *more]
         text = w.kernel(told, ("I", "ROWS", "LANES", "DEEP", "WARP"))
         whole = "\n\n\n".join([*(each.text for each in self.functions), text])
         return Kernel(whole, tuple(w.arguments), w.tables)
@@ -99,6 +99,14 @@ class Tiles:
         along_z = sum_of([*terms(w, product.out, shape.batch, names), *start(w, product.out)], "z")
         w.line(f"address = {out} + (({along_i}) + ({along_z}))[:, None] + ({along_j})[None, :]")
         w.line("there = (i < side_a)[:, None] & (j < side_b)[None, :]")
+        if self.fma.steps_draw:
+            of_i, of_j, of_z = (
+                sum_of(element_terms(w, product.out, dims, self.sizes, names), name)
+                for name, dims in (("i", shape.rows), ("j", shape.lanes), ("z", shape.batch))
+            )
+            w.line(f"element = ((({of_i}) + ({of_z}))[:, None] + ({of_j})[None, :]).to(gl.int32)")
+            w.line("stream = gl.to_tensor(0).to(gl.int64) + random")
+            w.line("low, key = stream.to(gl.int32), (stream >> 32).to(gl.int32)")
 
     def _operands(self, w: Writing) -> None:
         """Append where packed operands begin, and their shared memory."""

@@ -161,6 +161,8 @@ class Reduction:
         first, second = ("b", "a") if self.swap else ("a", "b")
         scales = self._scales(k)
         values = [*told[first], *told[second], *scales[first], *scales[second]]
+        if self.fma.steps_draw:
+            values += ["element", f"gl.to_tensor({k}).to(gl.int32)", "low", "key"]
         total = "c" if self.runs is None else self.runs.sum
         self.w.line(f"{total} = {self.step.call(self.w, *values, total)}")
 

@@ -12,12 +12,13 @@ from numc.numerics.formats import Conversion
 from numc.numerics.operators import PLAIN, Fma
 from numc.passes.gpu.tile_instructions import TILES
 from numc.passes.gpu.tile_operations import UnknownError
+from numc.passes.gpu.tiles.group_planes import drawn
 from numc.passes.gpu.tiles.tile_code import TileFunction, tile_function
 from numc.passes.kernels.builder import Function
 from numc.passes.kernels.datapaths.blocks import cut_integers
 from numc.passes.kernels.datapaths.blocks.block_scales import SCALED, Shares, Step, block, run_of_shares, scale_format
 from numc.passes.kernels.datapaths.blocks.products import Products
-from numc.passes.kernels.datapaths.datapath import NOTHING, Datapath, Guard, Micro
+from numc.passes.kernels.datapaths.datapath import NOTHING, Datapath, Drawn, Guard, Micro
 from numc.passes.kernels.datapaths.defined.traced_blocks import DEFINED
 from numc.passes.kernels.datapaths.defined.writer import emit_ended, register_element
 from numc.passes.kernels.datapaths.group_sums import scaled_integer
@@ -72,7 +73,7 @@ def base_of(fma: Fma) -> Datapath:
         raise UnknownError(f"operator '{fma}', whose register has {register_element(fma)[1:]} bits")
     own = isinstance(fma.datapath.within, Own) and sums == "steps"
     open_ = any(to is not None and to.open is not None for to in (*fma.singles, fma.product))
-    if own or open_ or fma.steps_draw or (path.step is None and sums == "steps"):
+    if own or open_ or (fma.steps_draw and fma.datapath.in_runs) or (path.step is None and sums == "steps"):
         raise UnknownError(f"operator '{fma}'")
     return path
 
@@ -80,6 +81,8 @@ def base_of(fma: Fma) -> Datapath:
 def guard_of(fma: Fma) -> Guard | None:
     """When the cheap step may run, or None if there is none: no step that wants the processor's flags or modes."""
     path, sums = base_of(fma), sums_of(fma)
+    if fma.steps_draw:
+        return None
     if sums == "groups":
         limits = _groups(fma).guard  # of units, which can be anywhere
         return None if limits is None else replace(limits, normal=True)
@@ -117,11 +120,15 @@ def sum_type(fma: Fma) -> str:
     return register_element(fma) if sums == "registers" else "f64" if sums == "saturated" else "f32"
 
 
+DRAWS = ("element", "step", "low", "key")
+"""What a step that draws takes: the index of the output's element, the step of k, and the halves of its stream."""
+
+
 def step_of(name: str, fma: Fma, *, cheap: bool, total: str) -> TileFunction:
     """The function that takes the products of a block, or one product, into accumulators.
 
     Its arguments: every part of A of every product, the same of B, the scales of A and of B that products share, and
-    the accumulators. total: the type of these in MLIR.
+    the accumulators; before these, of steps that draw, `DRAWS`. total: the type of accumulators in MLIR.
     """
     length, shares = block_length(fma), shares_of(fma)
     places = [
@@ -130,7 +137,7 @@ def step_of(name: str, fma: Fma, *, cheap: bool, total: str) -> TileFunction:
         for k in range(length)
     ]
     scales = [[f"{side}_scale{n}" for n in range(shares)] for side in "ab"]
-    names = [*(p for each in places for p in each), *scales[0], *scales[1], "c"]
+    names = [*(p for each in places for p in each), *scales[0], *scales[1]]
 
     def emit(f: Function) -> Sequence[Value]:
         of_a, of_b = ([[f[p] for p in parts] for parts in each] for each in (places[:length], places[length:]))
@@ -138,12 +145,18 @@ def step_of(name: str, fma: Fma, *, cheap: bool, total: str) -> TileFunction:
         pairs = [(f[a], f[b]) for a, b in zip(*scales, strict=True)]
         return [_step(f, fma, products, pairs, cheap=cheap)]
 
-    types = {**dict.fromkeys(names, "f32"), "c": total}
+    draws = dict.fromkeys(DRAWS if fma.steps_draw else (), "i32")
+    types = {**dict.fromkeys(names, "f32"), **draws, "c": total}
     return tile_function(name, types, emit)
 
 
 def _step(f: Function, fma: Fma, products: _Listed, scales: Sequence[tuple[Value, Value]], *, cheap: bool) -> Value:
     path, (a, b) = base_of(fma), products.pairs[0]
+    of_product, of_sum = (None if to is None else to.noise for to in (fma.product, fma.acc))
+    draws = Drawn(
+        product=None if of_product is None else drawn(f, of_product, second=True),
+        acc=None if of_sum is None else drawn(f, of_sum, second=False),
+    )
     micro = Micro(name="", f=f, setting=_setting(fma), datapath=path, rows=1, vectors=1, fast=True)
     match sums_of(fma):
         case "groups" | "scaled groups" | "integers":
@@ -154,19 +167,19 @@ def _step(f: Function, fma: Fma, products: _Listed, scales: Sequence[tuple[Value
             powers = [f.binary("mulf", *pair) for pair in scales]
             (result,) = cut_integers.block(micro, products, [f["c"]], powers, in_mode=False)
         case "scaled blocks":
-            (result,) = block(f, fma, _Scaled(fma, products, scales), [f["c"]], [NOTHING])
+            (result,) = block(f, fma, _Scaled(fma, products, scales), [f["c"]], [draws])
         case _ if products.length > 1 and cheap:
             assert path.cheap_block is not None
             (result,) = path.cheap_block(micro, products, [f["c"]])
         case _ if products.length > 1:
             assert path.block is not None
-            (result,) = path.block(f, fma, products, [f["c"]], [NOTHING])
+            (result,) = path.block(f, fma, products, [f["c"]], [draws])
         case _ if cheap:
             assert path.cheap is not None
             result = path.cheap(f, fma, TILES, a, b, f["c"], NOTHING, None)
         case _:
             assert path.step is not None
-            result = path.step(f, fma, *products.pairs[0], f["c"], NOTHING)
+            result = path.step(f, fma, *products.pairs[0], f["c"], draws)
     return result
 
 
