@@ -13,8 +13,6 @@ import numpy as np
 from numc.compiler.arrays.text_programs import compiled_text, elementwise
 from numc.numerics.binary32 import INFINITY
 from numc.numerics.groups import GroupConversion
-from numc.numerics.kinds.scaled_groups import ScaledGroups
-from numc.numerics.kinds.zero_points import ZeroPoints
 from numc.numerics.numpy_groups import layout
 from numc.numerics.reference.random import draws
 from numc.runtime.tensors import dtype_of, is_tensor
@@ -50,8 +48,7 @@ def round_groups(x: torch.Tensor, to: GroupConversion, axis: int | None, key: in
     import torch
 
     fmt = to.format
-    own = isinstance(fmt, ScaledGroups) and (fmt.rows != 1 or fmt.group is None or fmt.rule == "inverse")
-    if own or isinstance(fmt, ZeroPoints):
+    if fmt.written_out:
         raise NumcError(f"target 'cuda' has no conversion to '{to}': round the tensor on the CPU")
     if x.numel() == 0:
         return x.clone()
