@@ -33,6 +33,7 @@ MORE = [
     *("fma(a=int8,acc=fp32,datapath=int(bits=16))", "fma(a=int8,acc=fp32,datapath=int(bits=16,saturate=1,l=4))"),
     *("fma(a=bf16,b=int8,acc=bf16)", "fma(a=nvfp4,b=bf16,acc=bf16)", "fma(a=bf16,b=mxfp8,acc=fp32,chunk=4)"),
     *("fma(a=bf16,b=mxfp8,acc=fp16,datapath=fused(l=4,bits=12))", "blackwell_mxfp8"),
+    *("fma(a=bf16,acc=bf16:sr8,datapath=fused(l=4,bits=12))", "fma(a=bf16,b=mxfp4,acc=bf16:sr8)"),
     *("fma(a=mx(uint4,16,scale=fp16),acc=fp32)", "fma(a=mx(e4m3fn,tensor,scale=fp32,rule=inverse),acc=fp32)"),
     *("fma(a=mx(e4m3fn,32,scale=fp32),acc=fp32,unit=hopper_e4m3)", "fma(a=bf16,acc=fp32,hadamard=16,signs=3)"),
 ]
@@ -145,7 +146,7 @@ def test_formats_by_their_values() -> None:
     ("fma", "why"),
     [
         ("amx_bf16", ""),
-        ("fma(a=bf16,acc=bf16:sr8,datapath=fused(l=4,bits=12))", ""),
+        ("fma(a=bf16,acc=bf16:sr8,chunk=4)", ""),
         ("kulisch_bf16", ", whose register has 1024 bits"),
     ],
 )
