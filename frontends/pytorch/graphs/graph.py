@@ -107,11 +107,18 @@ def _module_of(node: fx.Node) -> tuple[str, str]:
 
 def words_of(node: fx.Node) -> str:
     """Return the words for what a node is: its operation, the function that was called, and the class of the module."""
-    called = (node.meta.get("torch_fn") or ("", ""))[1].rpartition(".")[2]
+    words = (str(node.target).replace(" ", "_"), _called(node), _module_of(node)[1])
+    return " ".join(dict.fromkeys(word for word in words if word and word.isprintable() and " " not in word))
+
+
+def _called(node: fx.Node) -> str:
+    """The function that a user called, where it is not the node's own; none for what torch puts around it."""
+    caller, _, called = (node.meta.get("torch_fn") or ("", ""))[1].partition(".")
+    called = called.partition(".")[0] if caller == "OpOverload" else called.rpartition(".")[2]
     if not called and (stack := node.meta.get("source_fn_stack")):
         called = getattr(stack[-1][1], "__name__", "")
-    words = (str(node.target).replace(" ", "_"), called, _module_of(node)[1])
-    return " ".join(dict.fromkeys(word for word in words if word and word.isprintable() and " " not in word))
+    own = str(node.target).removeprefix("aten.").partition(".")[0]
+    return "" if called in (own, "lift_fresh_copy") or called.startswith("wrap_with") else called
 
 
 def source_of(node: fx.Node) -> str:
