@@ -166,7 +166,7 @@ def compare(model: Any, given: CompareOptions) -> Comparison:
         if given.partial is not None and keys[0] in results and len(results) < len(keys):
             given.partial(made(results))
 
-    return made(_results(work, keys, store, peer, given.progress, tell))
+    return made(_results(work, keys, store, peer, progress=given.progress, tell=tell))
 
 
 @dataclass(frozen=True)
@@ -353,6 +353,7 @@ def _results(
     keys: Sequence[str],
     store: Store,
     peer: Peer | None,
+    *,
     progress: Progress | None,
     tell: Callable[[Mapping[str, Result]], None],
 ) -> dict[str, Result]:

@@ -32,9 +32,9 @@ def compiled_text(text: str, **options: Any) -> Program:
 @cache
 def elementwise(operation: str, inputs: int, element: str = "f32", target: str = "host") -> Any:
     """A program that applies one numc operation, written without its leading ``"``, to 1-D arrays of `element`."""
-    kind, result = f"tensor<?x{element}>", "tensor<?xf32>"
+    operand, result = f"tensor<?x{element}>", "tensor<?xf32>"
     maps = ", ".join(["affine_map<(i) -> (i)>"] * (inputs + 1))
-    arguments = ", ".join(f"%x{n}: {kind}" for n in range(inputs))
+    arguments = ", ".join(f"%x{n}: {operand}" for n in range(inputs))
     names = ", ".join(f"%x{n}" for n in range(inputs))
     block = ", ".join(f"%a{n}: {element}" for n in range(inputs))
     last = 0 if inputs == 1 else 3
@@ -42,10 +42,10 @@ def elementwise(operation: str, inputs: int, element: str = "f32", target: str =
         f"""
 func.func @main({arguments}) -> {result} {{
   %c0 = arith.constant 0 : index
-  %n = tensor.dim %x0, %c0 : {kind}
+  %n = tensor.dim %x0, %c0 : {operand}
   %e = tensor.empty(%n) : {result}
   %r = linalg.generic {{indexing_maps = [{maps}], iterator_types = ["parallel"]}}
-      ins({names} : {", ".join([kind] * inputs)}) outs(%e : {result}) {{
+      ins({names} : {", ".join([operand] * inputs)}) outs(%e : {result}) {{
   ^bb0({block}, %out: f32):
     %v0 = "{operation}
     linalg.yield %v{last} : f32

@@ -136,8 +136,8 @@ def test_formats_by_their_values() -> None:
     powers = [float(np.float32(1.07**n - 1)) for n in range(60)]
     with definitions.undone():
         numc.format_of([*powers, *(-x for x in powers[1:]), float("nan")], name="own_list")
-        for seed, kind in enumerate(("normal", "special")):
-            inputs = operands(kind, (5, 37), seed), operands(kind, (37, 20), seed + 9)
+        for seed, numbers in enumerate(("normal", "special")):
+            inputs = operands(numbers, (5, 37), seed), operands(numbers, (37, 20), seed + 9)
             assert both(Product(), inputs, fma="fma(a=own_list,acc=own_list)") == []
             assert both(torch.nn.Softplus(), (inputs[0],), ops="own_list") == []
 
