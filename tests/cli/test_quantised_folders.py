@@ -97,7 +97,9 @@ PACKED = {"quant_method": "compressed-tensors", "format": "pack-quantized", "con
         ({**GPTQ, "bits": 5}, "quantization_config: bits is 5: want 2 or 3 or 4 or 8"),
         ({**GPTQ, "checkpoint_format": "marlin"}, "checkpoint_format is marlin: want gptq or gptq_v2"),
         ({**GPTQ, "group_size": 0}, "group_size is 0: want a number of inputs, or -1"),
-        ({**GPTQ, "dynamic": {"x": {}}}, "dynamic is {'x': {}}: want the same number of bits in all layers, none by"),
+        ({**GPTQ, "dynamic": ["x"]}, "dynamic is ['x']: want settings by pattern of the names of layers, as GPTQModel"),
+        ({**GPTQ, "dynamic": {"-:(": {}}}, "dynamic is (: want a regular expression for the names of layers"),
+        ({**GPTQ, "dynamic": {"x": {"bits": 5}}}, "bits is 5: want 2 or 3 or 4 or 8"),
         ({**AWQ, "version": "gemv"}, "version is gemv: want gemm, whose order of packing is known"),
         ({**AWQ, "group_size": -2}, "group_size is -2: want a number of inputs, or -1"),
         ({**FP8, "weight_block_size": [128]}, "weight_block_size is [128]: want two sizes, such as [128, 128]"),
@@ -105,7 +107,9 @@ PACKED = {"quant_method": "compressed-tensors", "format": "pack-quantized", "con
         ({**PACKED, "format": "marlin-24"}, "format is marlin-24: want pack-quantized or int-quantized or"),
         ({**PACKED, "sparsity_config": {"format": "sparse-24"}}, "want weights that are quantised and nothing else"),
         ({**PACKED, "config_groups": {}}, "config_groups is {}: want groups with weights"),
-        ({**PACKED, "config_groups": {"g": {}}}, "weights is None: want num_bits, type and strategy"),
+        ({**PACKED, "config_groups": {"g": {"targets": ["Linear"]}}}, "want groups with weights, as compressed-tensors"),
+        ({**PACKED, "config_groups": {"g": {"weights": 4}}}, "weights is 4: want num_bits, type and strategy"),
+        ({**PACKED, "config_groups": {"g": {"weights": {"strategy": "group"}}}}, "group_size is None: want a number of"),
     ],
 )
 def test_settings_that_are_refused(settings, message, numc_run, tmp_path: Path) -> None:

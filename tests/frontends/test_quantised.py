@@ -348,3 +348,75 @@ def test_groups_of_layers_by_name() -> None:
         parts("m.k_proj", groups)  # of the third group, which has floats
     with pytest.raises(numc.NumcError, match="'m.x.weight': no group of config_groups has it among its targets: want"):
         parts("m.x", {"b": groups["b"], "c": groups["c"]})
+    groups["b"]["targets"] = ["re:["]
+    with pytest.raises(numc.NumcError, match=r"targets is \[: want a regular expression for the names of layers"):
+        parts("m.x", groups)
+
+
+def test_bits_by_layer() -> None:
+    """GPTQModel: the first pattern that a name begins with says how a layer differs."""
+    weight = _weight().numpy()
+    dynamic = {"-:.*lm_head": {}, r"+:m\.q_proj": {"bits": 8, "group_size": 64}, "m.q": {"bits": 2}, "m.k": {"bits": 3}}
+    settings = {**GPTQ, "dynamic": dynamic}
+    said = "gptq, 4 bits, groups of 32 inputs, gptq, 8 bits, groups of 64 inputs, gptq, 2 bits, groups of 32 inputs, "
+    assert SCHEMES["gptq"].described(settings) == said + "gptq, 3 bits, groups of 32 inputs"
+    for name, bits, size in (("q_proj", 8, 64), ("q_other", 2, 32), ("k_proj", 3, 32), ("up_proj", 4, 32)):
+        parts, made = folders.gptq(bits, size=size)(weight)
+        stored = {ending: torch.as_tensor(part) for ending, part in parts.items()}
+        del stored[".g_idx"]
+        layer = Layer(f"m.{name}.weight", stored, settings, "", torch.float16)
+        _equal(torch.from_numpy(made), SCHEMES["gptq"].weight(layer), name)
+
+
+@pytest.mark.parametrize("bits", [2, 3, 4, 8])
+def test_inputs_that_end_within_a_word(bits) -> None:
+    """GPTQ: the last word of a column, and that of the zero points of a group, are not full."""
+    weight = _weight().numpy()[:61, :100]
+    parts, made = folders.gptq(bits, order=True, size=20)(weight)
+    stored = {ending: torch.as_tensor(part) for ending, part in parts.items()}
+    layer = Layer("m.weight", stored, {**GPTQ, "bits": bits, "group_size": 20}, "", torch.float16)
+    _equal(torch.from_numpy(made), SCHEMES["gptq"].weight(layer), "weight")
+
+
+@pytest.mark.all
+def test_mixed_schemes_of_compressed_tensors(tmp_path: Path) -> None:
+    """Three formats in one folder and layers that are left out: the library decompresses the same weights."""
+    pytest.importorskip("compressed_tensors")
+    from compressed_tensors.compressors import ModelCompressor
+    from compressed_tensors.quantization import QuantizationConfig, QuantizationStatus, apply_quantization_config
+
+    import tiny_language
+
+    integer = {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32, "symmetric": False}
+    channel = {"num_bits": 8, "type": "int", "strategy": "channel"}
+    blocks = {"num_bits": 8, "type": "float", "strategy": "block", "block_structure": [32, 64]}
+    groups = {
+        "a": {"targets": ["re:.*self_attn.*_proj$"], "weights": integer, "format": "pack-quantized"},
+        "b": {"targets": ["Linear"], "weights": channel, "format": "int-quantized"},
+        "c": {"targets": ["model.layers.1.mlp.down_proj"], "weights": blocks, "format": "float-quantized"},
+    }
+    left_out = ["lm_head", "re:.*layers.0.mlp.up_proj"]
+    config = QuantizationConfig(
+        config_groups=groups, format="mixed-precision", ignore=left_out, quant_method="compressed-tensors"
+    )
+    model = tiny_language.llama(2, hidden_size=64, intermediate_size=128).to(torch.bfloat16)
+    apply_quantization_config(model, config)
+    for module in model.modules():
+        if scheme := getattr(module, "quantization_scheme", None):
+            random = torch.rand(module.weight_scale.shape, generator=torch.Generator().manual_seed(0))
+            module.weight_scale.data = (random / 64 + 2**-8).to(module.weight_scale.dtype)
+            if not scheme.weights.symmetric:
+                module.weight_zero_point.data += torch.arange(module.weight_zero_point.shape[1]) % 5
+    config.quantization_status = QuantizationStatus.COMPRESSED
+    library = ModelCompressor.from_pretrained_model(model)
+    library.compress_model(model)
+    model.save_pretrained(tmp_path / "model", max_shard_size="60KB")
+    library.update_config(tmp_path / "model")
+    assert len(list((tmp_path / "model").glob("*.safetensors"))) > 1
+    library.decompress_model(model)
+    mine = LanguageModel(tmp_path / "model")
+    assert mine.quantised.count("a scale for each") == 3
+    weights = mine.model.state_dict()
+    for name, weight in model.state_dict().items():
+        if name.endswith(".weight"):
+            _equal(weight, weights[name], name)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from numc.frontends.pytorch.quantised.packing import fp4, power, unpacked
-from numc.frontends.pytorch.quantised.scheme import Layer, Scheme, Settings, one_of, refused
+from numc.frontends.pytorch.quantised.scheme import Layer, Scheme, Settings, matches, one_of, refused
 from numc.support.errors import NumcError, quoted
 
 _STRATEGIES = ("tensor", "channel", "group", "block", "tensor_group")  # of scales
@@ -22,9 +21,16 @@ def _described(settings: Settings) -> str:
         if setting and not (isinstance(setting, dict) and setting.get("format") == "dense"):
             raise refused(key, setting, "want weights that are quantised and nothing else")
     groups = settings.get("config_groups")
-    if not isinstance(groups, dict) or not groups or not all(isinstance(group, dict) for group in groups.values()):
+    if not isinstance(groups, dict) or not all(isinstance(group, dict) for group in groups.values()):
         raise refused("config_groups", groups, "want groups with weights, as compressed-tensors writes them")
-    return ", ".join(dict.fromkeys(_of_group(settings, group) for group in groups.values()))
+    if not (of_weights := _groups(settings)):
+        raise refused("config_groups", groups, "want groups with weights, as compressed-tensors writes them")
+    return ", ".join(dict.fromkeys(_of_group(settings, group) for group in of_weights))
+
+
+def _groups(settings: Settings) -> list[dict[str, Any]]:
+    """Return the groups of layers whose weights are quantised: others say only how activations are rounded."""
+    return [group for group in settings["config_groups"].values() if group.get("weights") is not None]
 
 
 def _of_group(settings: Settings, group: dict[str, Any]) -> str:
@@ -33,7 +39,10 @@ def _of_group(settings: Settings, group: dict[str, Any]) -> str:
         raise refused("weights", weights, "want num_bits, type and strategy, as compressed-tensors writes them")
     strategy = _strategy(weights)
     bits = one_of(weights, "num_bits", tuple(range(1, 9)), 8)
-    size = f" of {weights['group_size']}" if strategy == "group" else ""
+    size = weights.get("group_size")
+    if strategy == "group" and not (type(size) is int and size > 0):
+        raise refused("group_size", size, "want a number of inputs")
+    size = f" of {size}" if strategy == "group" else ""
     return f"{form}, {bits} bits, a scale for each {strategy}{size}"
 
 
@@ -53,14 +62,14 @@ def _weight(layer: Layer) -> torch.Tensor:
 
 def _group_of(layer: Layer) -> dict[str, Any]:
     """Return the group that names a layer: by its name, by a pattern, or else by the kind of its module."""
-    groups: list[dict[str, Any]] = list(layer.settings["config_groups"].values())
+    groups = _groups(layer.settings)
     if len(groups) == 1:
         return groups[0]
     module = layer.name.removesuffix(".weight")
 
     def named(target: str) -> int:
         if target.startswith("re:"):
-            return 1 if re.match(target[3:], module) else 3
+            return 1 if matches("targets", target[3:], module) else 3
         return 0 if target == module else 2 if target == "Linear" else 3
 
     ranked = [(min((named(str(t)) for t in group.get("targets", ())), default=3), n) for n, group in enumerate(groups)]

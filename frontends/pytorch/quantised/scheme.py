@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -107,6 +108,14 @@ def one_of(settings: Settings, key: str, allowed: Sequence[object], default: obj
     if not any(type(setting) is type(choice) and setting == choice for choice in allowed):
         raise refused(key, setting, f"want {' or '.join(map(str, allowed))}")
     return setting
+
+
+def matches(key: str, pattern: str, name: str) -> bool:
+    """Return whether a name begins with a pattern of a setting. Raises NumcError if it is no regular expression."""
+    try:
+        return bool(re.match(pattern, name))
+    except (re.error, RecursionError, OverflowError):
+        raise refused(key, pattern, "want a regular expression for the names of layers") from None
 
 
 def refused(key: str, setting: object, wanted: str) -> NumcError:
