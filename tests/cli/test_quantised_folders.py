@@ -107,9 +107,15 @@ PACKED = {"quant_method": "compressed-tensors", "format": "pack-quantized", "con
         ({**PACKED, "format": "marlin-24"}, "format is marlin-24: want pack-quantized or int-quantized or"),
         ({**PACKED, "sparsity_config": {"format": "sparse-24"}}, "want weights that are quantised and nothing else"),
         ({**PACKED, "config_groups": {}}, "config_groups is {}: want groups with weights"),
-        ({**PACKED, "config_groups": {"g": {"targets": ["Linear"]}}}, "want groups with weights, as compressed-tensors"),
+        (
+            {**PACKED, "config_groups": {"g": {"targets": ["Linear"]}}},
+            "want groups with weights, as compressed-tensors",
+        ),
         ({**PACKED, "config_groups": {"g": {"weights": 4}}}, "weights is 4: want num_bits, type and strategy"),
-        ({**PACKED, "config_groups": {"g": {"weights": {"strategy": "group"}}}}, "group_size is None: want a number of"),
+        (
+            {**PACKED, "config_groups": {"g": {"weights": {"strategy": "group"}}}},
+            "group_size is None: want a number of",
+        ),
     ],
 )
 def test_settings_that_are_refused(settings, message, numc_run, tmp_path: Path) -> None:
