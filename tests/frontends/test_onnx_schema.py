@@ -60,8 +60,8 @@ ROWS: list[Row] = [
      "its attribute strides is [0, 1]: each number has to be 1 or more"),
     ("Conv", W, {"pads": [0, -1, 0, 0]}, "its attribute pads is [0, -1, 0, 0]: each number has to be 0 or more"),
     ("Conv", {"w": ones(16, 8, 15, 3)}, {"strides": [2, 1]},
-     "its windows reach over [15, 3] elements, and 'x' has an image of [14, 14]: no window fits into it and its "
-     "padding"),
+     "an input is smaller than the window that slides over it: 'x' has sizes [1, 8, 14, 14], 'w' has sizes "
+     "[16, 8, 15, 3]"),
     ("Conv", W, {"group": 0}, "its group is 0: it has to be 1 or more"),
     ("Conv", W, {"group": 3}, "its group, 3, does not divide the rows of the weight: 'w' has sizes [16, 8, 3, 3]"),
     ("Conv", W, {"group": 2}, "the image has other channels than the weight with a group of 2: 'x' has sizes "

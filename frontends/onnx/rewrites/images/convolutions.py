@@ -16,14 +16,6 @@ def convolution(node: Node) -> None:
     """Conv: what does not fit together is refused, and images of free sizes are padded."""
     if (windows := convolved(node)) is None:
         return
-    # torch-mlir does not end where no window of such strides fits; those of stride 1 have an empty result.
-    image = (node.known_shape(node.input(0)) or [])[2:]
-    rows = zip(image, windows.before, windows.after, windows.strides, windows.extents, strict=False)
-    if not windows.auto and any(n is not None and s > 1 and n + low + high < reach for n, low, high, s, reach in rows):
-        raise RefusedError(
-            f"its windows reach over {windows.extents} elements, and '{node.input(0)}' has an image of {image}: "
-            "no window fits into it and its padding"
-        )
     groups, channels = node.attribute("group", 1), node.shape(node.input(0))[1]
     if windows.rank == 3 and 1 < groups <= _MAX_GROUPS and channels is not None:
         _convolve_groups(node, groups, channels)
