@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -174,12 +175,12 @@ def compare_command(
 
     page = Opened(Path(places.report) if places.opened and places.report is not None else None)
     try:
-        with output.progress_bar() as progress:
+        with output.progress_bar() as progress, _following(places.report, page) as follow:
             comparison = compare(
                 model, data, **compared, labels=labels, metrics=names, output=output_name,
                 batch=batch, threads=threads, statistics=counting.stats, sample=counting.sample or 1, results=results,
                 shapes=fixed,
-                commands=(command_line(context, model),), progress=progress, partial=_following(places.report, page),
+                commands=(command_line(context, model),), progress=progress, partial=follow,
             )  # fmt: skip
     except Interrupted as stopped:
         kept = f"kept in {stopped.path}: the same command goes on from there" if stopped.path else _NOT_KEPT
@@ -201,18 +202,33 @@ def compare_command(
         context.exit(1)
 
 
-def _following(report: str | None, page: Opened) -> Callable[[Comparison], None] | None:
-    """Return what writes the page of an unfinished comparison, and opens it."""
+@contextlib.contextmanager
+def _following(report: str | None, page: Opened) -> Iterator[Callable[[Comparison], None] | None]:
+    """Give what writes the page of an unfinished comparison, and opens it; the page says if the work is stopped."""
     if report is None:
-        return None
+        yield None
+        return
+    last: Comparison | None = None
 
-    def follow(so_far: Comparison) -> None:
+    def write(so_far: Comparison, stopped: bool) -> None:
         from numc.studies.report.write import write_report
 
-        write_report(so_far, Path(report), f"Finished: {', '.join(result.name for result in so_far.results)}.")
+        names = ", ".join(result.name for result in so_far.results)
+        write_report(so_far, Path(report), f"Finished: {names}.", stopped=stopped)
+
+    def follow(so_far: Comparison) -> None:
+        nonlocal last
+        last = so_far
+        write(so_far, stopped=False)
         page.show()
 
-    return follow
+    try:
+        yield follow
+    except BaseException:
+        if last is not None:
+            with contextlib.suppress(NumcError):  # such as a full disk, which may be what stopped the work
+                write(last, stopped=True)
+        raise
 
 
 def split_list(option: str, text: str) -> list[str]:

@@ -19,14 +19,15 @@ KEEPS = 0.005
 """An arithmetic whose first metric is worse than that of fp32 by at most this much keeps it."""
 
 
-def render(comparison: ComparisonData, live: str = "") -> str:
-    """Return the page as text. It refers to no other file. live: how far an unfinished comparison is."""
+def render(comparison: ComparisonData, live: str = "", *, stopped: bool = False) -> str:
+    """Return the page as text. It refers to no other file. live, stopped: as for write_report."""
     return (
         environment()
         .get_template("comparison.html.jinja")
         .render(
             c=comparison,
             live=live,
+            stopped=stopped,
             name=Path(comparison.model).name,
             metrics=[METRICS[name] for name in comparison.metrics],
             findings=findings(comparison),

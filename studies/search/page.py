@@ -17,8 +17,11 @@ ROWS = 500
 """At most so many candidates are in the table of all of them; search.json has the others."""
 
 
-def render(found: Search, live: str = "") -> str:
-    """Return the page as text. It refers to no other file. live: how far an unfinished search is."""
+def render(found: Search, live: str = "", *, stopped: bool = False) -> str:
+    """Return the page as text. It refers to no other file.
+
+    live: how far an unfinished search is, whose page loads itself again unless the search was stopped.
+    """
     metric, best = found.metric, found.best
     return (
         environment(Path(__file__).parent)
@@ -26,6 +29,7 @@ def render(found: Search, live: str = "") -> str:
         .render(
             s=found,
             live=live,
+            stopped=stopped,
             name=Path(found.model).name,
             fp32=found.rows[0],
             last=found.rows[-1],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -26,6 +25,7 @@ from numc.studies.search.evaluation import FP32, SPLITS, Evaluator, Message, ide
 from numc.studies.search.found import EVALUATED, Row, Search, metric_of
 from numc.studies.search.groups import groups, shares
 from numc.studies.search.journal import Journal
+from numc.studies.search.live_page import LivePage
 from numc.studies.search.objectives import cost_of
 from numc.studies.search.options import (
     Function,
@@ -42,9 +42,6 @@ from numc.studies.search.splits import splits
 from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError
 from numc.support.keywords import keywords
-
-_EVERY = 2.0
-"""The page of a search that is not finished is written when so many seconds have passed since the last time."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -131,29 +128,24 @@ def search(model: Any, given: SearchOptions) -> Search:
             commands=tuple(given.commands),
         )
 
-    last = -math.inf
+    page = LivePage(folder, lambda: outcome(_rows_so_far(driver, problem, fp32_cost)))
 
     def told(count: int, best: Trial | None) -> None:
-        nonlocal last
-        if folder is not None and time.monotonic() - last > _EVERY:
-            from numc.studies.search.folder import write_live  # needs jinja2
-
-            write_live(outcome(_rows_so_far(driver, problem, fp32_cost)), folder)
-            last = time.monotonic()
+        page.follow()
         if given.progress is not None:
             given.progress(count, best, fp32_cost)
 
-    with _where(sent, function, given.workers, given.scheduler) as evaluate:
+    with page, _where(sent, function, given.workers, given.scheduler) as evaluate:
         driver = Driver(subject.layers, evaluate, journal, metric_of(subject.metric).best, told)
         try:
             driver.run(problem, sampler)
             result = outcome(_rows(driver, problem, fp32_cost))
         except KeyboardInterrupt:
             raise Interrupted(len(driver.trials), folder) from None
-    if folder is not None:
-        from numc.studies.search.folder import write  # needs jinja2
+        if folder is not None:
+            from numc.studies.search.folder import write  # needs jinja2
 
-        write(result, folder)
+            write(result, folder)
     return result
 
 

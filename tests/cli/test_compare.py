@@ -127,7 +127,9 @@ def test_an_interrupt_says_how_to_go_on(numc_run: Any, tmp_path: Path, monkeypat
         "numc: interrupted: 1 of 3 arithmetics are finished and kept in out.results.json: the same command goes on "
         "from there\n"
     )
-    assert "Finished: fp32." in (tmp_path / "out.html").read_text()
+    page = (tmp_path / "out.html").read_text()
+    assert "Finished: fp32. The work was stopped before its end." in page
+    assert "refresh" not in page
     done = numc_run(*GIVEN, "--fma", "mp")
     assert done.err.endswith("1 of 2 arithmetics are finished and not kept: --report or --results FILE keeps them\n")
     assert {p.name for p in tmp_path.iterdir()} == {"out.results.json", "out.html"}

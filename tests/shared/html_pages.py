@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-#: An expression of JavaScript, for `laid_out`: what a reader would stumble over. Texts of a chart that cover each other
-#: or are cut off, markers that are covered, a summary of which columns are beside the page, sections without content.
+#: An expression of JavaScript, for `laid_out`: what a reader would stumble over. Charts that are drawn much larger or
+#: smaller than they are made, texts of a chart that cover each other or are cut off, markers that are covered, a summary
+#: of which columns are beside the page, sections without content.
 FAULTS = """(() => {
   const faults = [], seen = e => e.getClientRects().length > 0 && e.getBoundingClientRect().width > 0;
   const cross = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 2
@@ -20,6 +21,8 @@ FAULTS = """(() => {
   for (const svg of [...inner.querySelectorAll('svg.drawing, svg.graph')].filter(seen)) {
     const scrolls = svg.matches('.graph') ? svg : svg.parentElement;
     const frame = scrolls.getBoundingClientRect(), name = svg.getAttribute('aria-label');
+    const scale = svg.getBoundingClientRect().width / (svg.viewBox.baseVal.width || Infinity);
+    if (svg.matches('.drawing') && !(scale > 0.75 && scale < 1.5)) faults.push(`${name}: is drawn at ${scale}`);
     const placed = which => [...svg.querySelectorAll(which)].filter(seen)
       .map(e => [e.textContent, e.getBoundingClientRect()]);
     const texts = placed('text:not([transform])');
@@ -79,20 +82,37 @@ class Page(HTMLParser):
         assert ("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}) in self.tags
 
 
-def laid_out(page: Path, folder: Path, width: int, scheme: int, look: str = "null") -> list[Any]:
+def check_in_browser(page: Path, folder: Path, excused: str = "\n") -> None:
+    """Check that nothing is covered, cut off or empty: as wide as a phone and as a desk, in dark and light colours.
+
+    excused: of what the browser says, lines with this text are no complaint.
+    """
+    grounds = []
+    for width, scheme in ((500, 0), (1280, 1)):
+        seen = laid_out(page, folder, width, scheme, FAULTS, excused)
+        assert seen[:2] == [width, []]
+        assert seen[3] == []
+        grounds.append(seen[2])
+    assert grounds[0] != grounds[1]
+
+
+def laid_out(
+    page: Path, folder: Path, width: int, scheme: int, look: str = "null", excused: str = "\n"
+) -> list[Any]:
     """Lay a page out without a network, in dark (scheme 0) or light (1) colours, and return what a script sees.
 
     The width that it takes, the elements that stick out on the right, the colour of the ground, and the value of
-    `look`, an expression of JavaScript in which `inner` is the document. Fails if the browser complains.
+    `look`, an expression of JavaScript in which `inner` is the document. Fails if the browser complains, but in lines
+    with the text `excused`.
     """
-    (folder / "page.html").write_bytes(page.read_bytes())
+    # Pages of the site keep the scheme that they began with in the profile.
     # A window is not made narrower than 500 pixels, a frame is.
     (folder / "frame.html").write_text(
-        f'<iframe id=f src=page.html style="border:0;width:{width}px;height:900px"></iframe><pre id=said></pre>'
+        f'<iframe id=f src={page.resolve().as_uri()} style="border:0;width:{width}px;height:900px"></iframe><pre id=said></pre>'
         "<script>f.onload = () => {"
         "const inner = f.contentDocument, found = [];"
         "for (const e of inner.querySelectorAll('main *'))"
-        "  if (!e.closest('.scroll, pre, .views')"
+        "  if (!e.closest('.scroll, pre, .views, .shown, .md-typeset__table')"
         "      && e.getBoundingClientRect().right > inner.documentElement.clientWidth + 1)"
         "    found.push(e.tagName + '.' + e.getAttribute('class'));"
         "const style = f.contentWindow.getComputedStyle(inner.body);"
@@ -102,13 +122,14 @@ def laid_out(page: Path, folder: Path, width: int, scheme: int, look: str = "nul
     )
     done = subprocess.run(
         [str(CHROMIUM), "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-         f"--user-data-dir={folder / 'profile'}", "--allow-file-access-from-files", "--dump-dom",
+         f"--user-data-dir={folder / f'profile-{scheme}'}", "--allow-file-access-from-files", "--dump-dom",
          "--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr", "--v=0",
          f"--blink-settings=preferredColorScheme={scheme}", "--virtual-time-budget=2000",
          f"file://{folder / 'frame.html'}"],
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
-    assert "CONSOLE" not in done.stderr, done.stderr
+    complaints = [line for line in done.stderr.splitlines() if "CONSOLE" in line and excused not in line]
+    assert not complaints, done.stderr
     said = re.search(r'<pre id="said">(.*)</pre>', done.stdout)
     assert said is not None, done.stdout + done.stderr
     return list(json.loads(said[1]))

@@ -280,6 +280,7 @@ def test_the_page_shows_several_runs_and_refers_to_nothing_outside(tmp_path: Pat
     # What is said of a name is its text, not markup.
     for part in ("two <i>", "stem/<conv>/wgrad", "the average <b>fell</b>", HIGH, LOW, "epoch 2", *KINDS.values()):
         assert part in shown, part
+    assert text.count('<span class="mono">two &lt;i&gt;</span></li>') == 4  # in each legend
     options = [d["value"] for tag, d in page.tags if tag == "option"]
     # All, three roles and six contractions; of all additions or not; three counts; six layers.
     assert len(options) == 1 + 3 + 3 * len(LAYERS) + 2 + len(COUNTS) + 3 * len(LAYERS)

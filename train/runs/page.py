@@ -33,7 +33,8 @@ def render(runs: Sequence[Run], notes: Sequence[str], groups: Sequence[Row]) -> 
     return template.render(
         runs=of_runs,
         keys=[
-            {**of_runs[numbers[0]], "name": name, "count": len(numbers)} for name, numbers in charts.keys(runs).items()
+            {**of_runs[numbers[0]], "name": name, "count": len(numbers)}
+            for (_, name), numbers in charts.keys(runs).items()
         ],
         groups=[(row.group, row.metric, row.seeds, *row.cells) for row in groups],
         origin=origin,
