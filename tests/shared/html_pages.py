@@ -12,8 +12,8 @@ from typing import Any
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 #: An expression of JavaScript, for `laid_out`: what a reader would stumble over. Charts that are drawn much larger or
-#: smaller than they are made, texts of a chart that cover each other or are cut off, markers that are covered, a summary
-#: of which columns are beside the page, sections without content.
+#: smaller than they are made, texts of a chart that cover each other or are cut off, markers that are covered, a
+#: summary of which columns are beside the page, sections without content.
 FAULTS = """(() => {
   const faults = [], seen = e => e.getClientRects().length > 0 && e.getBoundingClientRect().width > 0;
   const cross = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 2
@@ -96,9 +96,7 @@ def check_in_browser(page: Path, folder: Path, excused: str = "\n") -> None:
     assert grounds[0] != grounds[1]
 
 
-def laid_out(
-    page: Path, folder: Path, width: int, scheme: int, look: str = "null", excused: str = "\n"
-) -> list[Any]:
+def laid_out(page: Path, folder: Path, width: int, scheme: int, look: str = "null", excused: str = "\n") -> list[Any]:
     """Lay a page out without a network, in dark (scheme 0) or light (1) colours, and return what a script sees.
 
     The width that it takes, the elements that stick out on the right, the colour of the ground, and the value of
@@ -108,8 +106,8 @@ def laid_out(
     # Pages of the site keep the scheme that they began with in the profile.
     # A window is not made narrower than 500 pixels, a frame is.
     (folder / "frame.html").write_text(
-        f'<iframe id=f src={page.resolve().as_uri()} style="border:0;width:{width}px;height:900px"></iframe><pre id=said></pre>'
-        "<script>f.onload = () => {"
+        f'<iframe id=f src={page.resolve().as_uri()} style="border:0;width:{width}px;height:900px"></iframe>'
+        "<pre id=said></pre><script>f.onload = () => {"
         "const inner = f.contentDocument, found = [];"
         "for (const e of inner.querySelectorAll('main *'))"
         "  if (!e.closest('.scroll, pre, .views, .shown, .md-typeset__table')"
