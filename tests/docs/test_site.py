@@ -13,7 +13,6 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 import numc
-from html_pages import CHROMIUM, check_in_browser
 from numc.cli import cli
 from numc.compiler.pipeline import STAGES
 
@@ -85,14 +84,6 @@ def test_nothing_is_loaded_from_another_host(site, pages):
             assert not urlsplit(link).netloc, f"{page.relative_to(site)} loads {link}"
     for sheet in site.rglob("*.css"):
         assert not re.search(r"(?:@import|url\()\s*[\"']?https?:", sheet.read_text(encoding="utf-8")), sheet
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome on the PATH")
-@pytest.mark.parametrize(
-    "name", ["index", "install", "arithmetic", "reference/commands", "notebooks/formats", "notebooks/own-unit"]
-)
-def test_in_a_browser_nothing_is_beside_a_page(site, tmp_path, name):
-    check_in_browser(site / f"{name}.html", tmp_path, excused="search_index.js")  # which needs a server
 
 
 def test_every_public_name_command_and_pass_is_there(site, pages):
