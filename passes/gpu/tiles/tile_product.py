@@ -48,7 +48,7 @@ class Tiles:
 
     @property
     def deep(self) -> int:
-        """The steps of k that shared memory holds; 0 if it is not used: of steps that draw, which are too long for it."""
+        """The steps of k that shared memory holds; 0 if it is not used, as by steps that draw, which are long."""
         return 0 if self.fma.steps_draw else steps_at_once(self.fma, self._runs(cheap=guard_of(self.fma) is not None))
 
     def kernel(self) -> Kernel:
