@@ -17,7 +17,7 @@ pytest.importorskip("triton", reason=NEEDS)
 
 # A step, a compound one, chunks, random bits, a block; groups: exact sums, integers, scaled sums, blocks with scales.
 OPERATORS = ["bf16_1_1", "bf16_2_2{3}", "fma(a=e5m2,acc=fp16,chunk=8)", "fma(a=bf16:sr4,acc=fp16:sr8)", "hopper_e4m3"]
-OPERATORS += ["highbfp", "int8", "nvfp4", "blackwell_nvfp4"]
+OPERATORS += ["highbfp", "int8", "fma(a=int16,acc=fp32)", "nvfp4", "blackwell_nvfp4"]
 # Then a record with subnormals and one without, a product of its own format, one rounding of all, splits, a table, and
 # units of the other datapaths. Groups of one operand, of other sizes than tiles, of drawn elements, of channels; sums
 # of integers that wrap or saturate; scales of tiles, rows and tensors, zero points, and what is rotated.
@@ -29,7 +29,7 @@ MORE = [
     *("mxfp8", "fma(a=mxint8,acc=fp32)", "fma(a=mxfp6,b=mxfp4,acc=fp32)", "fma(a=bf16,b=mxfp4,acc=bf16)"),
     *("fma(a=bfp(16,3,4),b=bfp(16,3,2),acc=fp32)", "fma(a=bfp(5,3,4),acc=fp32)", "fma(a=bfp(48,3,7),acc=fp32)"),
     *("lowbfp", "fma(a=bfp(4,4,4):sr4,acc=fp32)", "mxfp8:sr8", "fma(a=mx(e2m1fn,20),acc=fp32)"),
-    *("fma(a=int8:channel,b=int4,acc=fp32)", "fma(a=int8:sr8,acc=fp32)", "fma(a=int16,acc=fp32)"),
+    *("fma(a=int8:channel,b=int4,acc=fp32)", "fma(a=int8:sr8,acc=fp32)"),
     *("fma(a=int8,acc=fp32,datapath=int(bits=16))", "fma(a=int8,acc=fp32,datapath=int(bits=16,saturate=1,l=4))"),
     *("fma(a=bf16,b=int8,acc=bf16)", "fma(a=nvfp4,b=bf16,acc=bf16)", "fma(a=bf16,b=mxfp8,acc=fp32,chunk=4)"),
     *("fma(a=bf16,b=mxfp8,acc=fp16,datapath=fused(l=4,bits=12))", "blackwell_mxfp8"),
