@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numc.compiler.arrays.text_programs import compiled_text, elementwise
-from numc.numerics.binary32 import INFINITY
 from numc.numerics.groups import GroupConversion
 from numc.numerics.numpy_groups import layout
 from numc.numerics.reference.random import draws
@@ -47,6 +46,8 @@ def round_groups(x: torch.Tensor, to: GroupConversion, axis: int | None, key: in
     """
     import torch
 
+    from numc.runtime.gpu.launching import largest_magnitude
+
     fmt = to.format
     if fmt.written_out:
         raise NumcError(f"target 'cuda' has no conversion to '{to}': round the tensor on the CPU")
@@ -61,10 +62,8 @@ def round_groups(x: torch.Tensor, to: GroupConversion, axis: int | None, key: in
         return torch.nn.functional.pad(rows, (0, -rows.shape[1] % size)).reshape(-1, size)
 
     groups = in_groups(x)
-    sizes = groups.view(torch.int32) & _MAGNITUDE
-    most = sizes.amax(1)
-    finite = torch.where(sizes < INFINITY, sizes, 0) if fmt.finite_only else sizes
-    operands = [groups, most, finite.amax()]
+    most = (groups.view(torch.int32) & _MAGNITUDE).amax(1)
+    operands = [groups, most, largest_magnitude(x, finite=fmt.finite_only)]
     if to.noise is not None:
         drawn = torch.from_numpy(draws(key, x.numel(), to.noise).astype(np.int32)).reshape(x.shape)
         operands.append(in_groups(drawn.to(x.device)))

@@ -160,7 +160,7 @@ class Host:
             told["largest"] = (
                 f"run.number({number})"
                 if about["known"]
-                else f"run.largest({self.of(operands[number])}, finite={finite})"
+                else f"largest_magnitude({self.of(operands[number])}, finite={finite})"
             )
         if "width" in about:
             told["width"] = f"run.width({about['width']})"

@@ -29,7 +29,7 @@ from numc.runtime.gpu.host_numbers import (
     wrapped,
 )
 from numc.runtime.gpu.languages import barrier, gl, gluon
-from numc.runtime.gpu.launching import check, subview
+from numc.runtime.gpu.launching import check, largest_magnitude, subview
 from numc.runtime.gpu.tiled_product import Groups, Operand
 '''
 _EPOCH = (1980, 1, 1, 0, 0, 0)

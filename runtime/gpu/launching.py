@@ -77,13 +77,6 @@ class Run:
         every = [a for _, told in kernels for a in told]
         contract(contraction, self, index_type(every))
 
-    def largest(self, tensor: torch.Tensor, *, finite: bool) -> torch.Tensor:
-        """The largest magnitude of a tensor, as an encoding in memory of the device; `finite`: of its finite values."""
-        sizes = tensor.view(torch.int32) & _MAGNITUDE
-        if finite:
-            sizes = torch.where(sizes < INFINITY, sizes, 0)
-        return sizes.max() if sizes.numel() else torch.zeros((), dtype=torch.int32, device=self.device)
-
     def number(self, value: int) -> torch.Tensor:
         """A number that a run does not find, in memory of the device."""
         return torch.full((), value, dtype=torch.int32, device=self.device)
@@ -108,6 +101,14 @@ def check(holds: bool, message: str) -> None:
     """Raise NumcError unless a condition of a run holds."""
     if not holds:
         raise NumcError(message)
+
+
+def largest_magnitude(tensor: torch.Tensor, *, finite: bool) -> torch.Tensor:
+    """The largest magnitude of a tensor, as an encoding in memory of its device; `finite`: of its finite values."""
+    sizes = tensor.view(torch.int32) & _MAGNITUDE
+    if finite:
+        sizes = torch.where(sizes < INFINITY, sizes, 0)
+    return sizes.max() if sizes.numel() else torch.zeros((), dtype=torch.int32, device=tensor.device)
 
 
 def subview(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from numc.numerics.formats import Noise
 from numc.numerics.groups import GroupConversion
@@ -57,6 +58,7 @@ def asks_tensor(to: GroupConversion) -> bool:
     return to.format.shares_tensor and not to.channel
 
 
+@cache
 def planes_of(fma: Fma, operand: int) -> Planes:
     """The planes of operand A (0) or B (1)."""
     f = Function("f", _OF_GROUPS)

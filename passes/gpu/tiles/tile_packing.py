@@ -86,8 +86,7 @@ class Packing:
                 w.line("k = (group * size + step).to(I)")
                 x = self._loaded(w, names, "(step < size) & (k < depth)")
                 w.line(f"magnitude = gl.maximum(magnitude, gl.max({x}.to(gl.int32, bitcast=True) & 0x7FFFFFFF, 0))")
-        texts = "magnitude", "gl.load(largest)", _WIDTH
-        numbers = scaling_lines(w, texts, self.fma, self.number)
+        numbers = scaling_lines(w, ("magnitude", "gl.load(largest)", _WIDTH), self.fma, self.number)
         for n, number in enumerate(numbers):
             address = f"scalings + ((z * {planes.count} + {n}) * groups + group) * pitch + i"
             w.line(f"gl.store({address}, {number}, mask=i < pitch)")
@@ -113,12 +112,11 @@ class Packing:
         else:
             inner += (["width"] if to.open else []) + (["random"] if to.noise else [])
             parts = self._grouped(w, to, x, names)
-        if self.guarded and self.fma.groups is None:
-            value = parts.pop(0)
-            w.line(f"bits = {value}.to(gl.int32, bitcast=True) & 0x7FFFFFFF")
-            _extremes(w, "gl.min(gl.where(bits == 0, 0x7FFFFFFF, bits - 1), 0)", "gl.max(bits, 0)")
-        elif self.fma.groups is None:
-            parts.pop(0)
+        if self.fma.groups is None:
+            value, *parts = parts
+            if self.guarded:
+                w.line(f"bits = {value}.to(gl.int32, bitcast=True) & 0x7FFFFFFF")
+                _extremes(w, "gl.min(gl.where(bits == 0, 0x7FFFFFFF, bits - 1), 0)", "gl.max(bits, 0)")
         for n, part in enumerate(parts):
             row = f"(z * {len(parts)} + {n}) * padded + k" if len(parts) > 1 else "z * padded + k"
             w.line(f"gl.store(packed + ({row})[:, None] * pitch + i[None, :], {part}, mask=inside)")

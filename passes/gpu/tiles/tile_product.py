@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from numc.numerics.operators import Fma
 from numc.passes.gpu.kernel_text import Writing
@@ -46,7 +47,7 @@ class Tiles:
             return [64, 32] if block_length(self.fma) <= _LONG_BLOCK else [32, 32]
         return [64, 64] if sums_of(self.fma) == "integers" else [128, 64]
 
-    @property
+    @cached_property
     def deep(self) -> int:
         """The steps of k that shared memory holds; 0 if it is not used, as by steps that draw, which are long."""
         return 0 if self.fma.steps_draw else steps_at_once(self.fma, self._runs(cheap=guard_of(self.fma) is not None))
