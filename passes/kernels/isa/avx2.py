@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from numc.passes.kernels.builder import Code
-from numc.passes.kernels.isa.instruction_set import Elementary, Tile, held, registers
+from numc.passes.kernels.isa.instruction_set import Elementary, Tile, barrier, registers
 from numc.passes.kernels.isa.sse42 import SSE42
 from numc.passes.kernels.ssa import Type, Value
 
@@ -23,11 +24,6 @@ def permute(code: Code, x: Value, index: Value) -> Value:
 def shifted_down(code: Code, x: Value, amount: Value) -> Value:
     """VPSRLVD."""
     return code.intrinsic("llvm.x86.avx2.psrlv.d.256", x, amount, result=x.type)
-
-
-def barrier(code: Code, values: Sequence[Value]) -> list[Value]:
-    """An empty assembler text: LLVM, left free, interleaves so much that it spills registers."""
-    return code.assembly("", held(values, "x"), *values)
 
 
 def cut_scaled(code: Code, n: Value, exponent: Value, most: int) -> Value:
@@ -68,7 +64,7 @@ AVX2 = replace(
     word_sums=Tile(width=8, vectors=2, rows=5),
     unrolled=8,
     fma=True,
-    barrier=barrier,
+    barrier=partial(barrier, letter="x", registers=16),
     shifted_down=shifted_down,
     cut_scaled=cut_scaled,
     dot_pairs=dot_pairs,

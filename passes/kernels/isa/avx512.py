@@ -8,7 +8,7 @@ from functools import partial
 
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.isa.avx2 import AVX2
-from numc.passes.kernels.isa.instruction_set import Exponential, Tile, held, registers
+from numc.passes.kernels.isa.instruction_set import Exponential, Tile, barrier, registers
 from numc.passes.kernels.ssa import Type, Value
 
 # Static rounding of an instruction (Intel SDM, _MM_FROUND_*): the direction, and no exceptions.
@@ -79,11 +79,6 @@ def cut_scaled(code: Code, n: Value, exponent: Value, most: int) -> Value:
     return code.intrinsic(name, number, code.cast("sitofp", exponent, "f32"), number, every, zero, result=f32)
 
 
-def barrier(code: Code, values: Sequence[Value]) -> list[Value]:
-    """An empty assembler text: LLVM, left free, interleaves so much that it spills registers."""
-    return code.assembly("", held(values, "v"), *values)
-
-
 def dot_pairs(code: Code, acc: Value, a: Value, b: Value) -> Value:
     """VPMADDWD, and an addition: the products of the low and of the high halves of the words `a` and `b`."""
     pairs = Type("i16", 2 * acc.type.lanes)
@@ -136,7 +131,7 @@ AVX512 = replace(
     clamp=clamp,
     full_adder=full_adder,
     distance_bit=distance_bit,
-    barrier=barrier,
+    barrier=partial(barrier, letter="v", registers=32),
     shifted_down=shifted_down,
     cut_scaled=cut_scaled,
     fma_rounded=fma_rounded,

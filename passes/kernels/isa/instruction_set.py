@@ -13,6 +13,9 @@ from dataclasses import dataclass, replace
 from numc.passes.kernels.builder import Code, Function
 from numc.passes.kernels.ssa import PTR, Value
 
+#: How many addresses an assembler text may hold: x86-64 has 16 general registers, and some are not free.
+_ADDRESSES = 8
+
 
 @dataclass(frozen=True)
 class Tile:
@@ -77,10 +80,18 @@ def _shifted_down(code: Code, x: Value, amount: Value) -> Value:
     return code.select(inside, code.binary("shrui", x, amount), code.int(0))
 
 
-def held(values: Sequence[Value], registers: str) -> str:
-    """The constraints of an empty assembler text that gives values again; registers: the letter of the vectors'."""
-    results = ["=r" if value.type.element == PTR else f"={registers}" for value in values]
-    return ",".join([*results, *(str(n) for n in range(len(values)))])
+def barrier(code: Code, values: Sequence[Value], letter: str, registers: int) -> list[Value]:
+    """Empty assembler texts that give `values` again; letter: of the vectors' registers, of which there are so many.
+
+    LLVM, left free, interleaves so much that it spills registers. A text holds no more values than there are registers:
+    LLVM would say so on the terminal only, and write a wrong object.
+    """
+    pointers = sum(value.type.element == PTR for value in values)
+    if len(values) - pointers > registers or pointers > _ADDRESSES:
+        middle = len(values) // 2
+        return [v for part in (values[:middle], values[middle:]) for v in barrier(code, part, letter, registers)]
+    results = ["=r" if value.type.element == PTR else f"={letter}" for value in values]
+    return code.assembly("", ",".join([*results, *(str(n) for n in range(len(values)))]), *values)
 
 
 def _no_barrier(code: Code, values: Sequence[Value]) -> list[Value]:

@@ -6,10 +6,10 @@ a number just below 2^-126 becomes a zero that x86 rounds to 2^-126: datapaths t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 
 from numc.passes.kernels.builder import Code
-from numc.passes.kernels.isa.instruction_set import InstructionSet, Tile, held, prefetch_line
+from numc.passes.kernels.isa.instruction_set import InstructionSet, Tile, barrier, prefetch_line
 from numc.passes.kernels.ssa import Value
 
 _SIGN = 0x80000000
@@ -41,11 +41,6 @@ def full_adder(code: Code, a: Value, b: Value, c: Value) -> tuple[Value, Value]:
     return code.binary("xori", half, c), carry
 
 
-def barrier(code: Code, values: Sequence[Value]) -> list[Value]:
-    """An empty assembler text: LLVM, left free, interleaves so much that it spills registers."""
-    return code.assembly("", held(values, "w"), *values)
-
-
 NEON = InstructionSet(
     "neon",
     width=4,
@@ -59,6 +54,6 @@ NEON = InstructionSet(
     larger=larger,
     signed=signed,
     full_adder=full_adder,
-    barrier=barrier,
+    barrier=partial(barrier, letter="w", registers=32),
     prefetch=prefetch_line,
 )
