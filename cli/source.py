@@ -84,7 +84,7 @@ arithmetic_options = grouped(
         "--ops",
         metavar="FORMAT",
         shell_complete=complete.formats,
-        help="Format of every other float operation: `numc list formats`.",
+        help="Format of every other float operation: `numc list formats`, or F(sums=G).",
     ),
     click.option("--policy", metavar="FILE", help="Arithmetic by layer: a file, its text, or a preset."),
     click.option("--target", metavar="CPU", help="host (default) or one of `numc list targets`."),

@@ -54,7 +54,9 @@ class Arithmetic:
     """The arithmetic of a program, and the machine that it is for. Raises NumcError for values of other types."""
 
     fma: str = field(default="fp32", metadata=about("the FMA operator of every contraction and multiply-add"))
-    ops: str = field(default="fp32", metadata=about("the format of every other float operation"))
+    ops: str = field(
+        default="fp32", metadata=about("the format of every other float operation, or F(sums=G), whose sums are G")
+    )
     policy: str | os.PathLike[str] | Policy | None = field(
         default=None,
         metadata=about(

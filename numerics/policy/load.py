@@ -8,8 +8,9 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from numc.numerics.grammar import parse_conversion, parse_fma
+from numc.numerics.grammar import parse_fma
 from numc.numerics.policy.layer import ROLES
+from numc.numerics.policy.ops import parse_ops
 from numc.numerics.policy.policy import LONGEST, Policy
 from numc.numerics.policy.presets import PRESETS, Arithmetic, Given
 from numc.support.arguments import checked, checked_text
@@ -120,7 +121,7 @@ def _operators(name: str | Arithmetic, given: dict[str, Given]) -> Arithmetic:
     fma, ops = (chosen.pop(key, "fp32") for key in ("fma", "ops"))
     if not isinstance(fma, str) or not isinstance(ops, str):
         raise NumcError("fma and ops are one text each; a role may be a pair of both")
-    parse_fma(fma), parse_conversion(ops)
+    parse_fma(fma), parse_ops(ops)
     roles = []
     for role, value in sorted(chosen.items()):
         alone = isinstance(value, str) and value == "fp32"
@@ -128,6 +129,6 @@ def _operators(name: str | Arithmetic, given: dict[str, Given]) -> Arithmetic:
         if len(pair) != 2:
             raise NumcError(f"role '{role}': got {len(pair)} texts, want an operator, or a pair of it and a format")
         own_fma, own_ops = (checked_text(one, f"role '{role}'", LONGEST) for one in pair)
-        parse_fma(own_fma), parse_conversion(own_ops)
+        parse_fma(own_fma), parse_ops(own_ops)
         roles.append((role, own_fma, own_ops))
     return Arithmetic(fma, ops, tuple(roles))

@@ -16,10 +16,11 @@ from functools import cached_property
 from types import MappingProxyType
 
 from numc.numerics.formats import Conversion
-from numc.numerics.grammar import MAX_LENGTH, parse_conversion, parse_fma
+from numc.numerics.grammar import MAX_LENGTH, parse_fma
 from numc.numerics.groups import GroupConversion
 from numc.numerics.operators import Fma
 from numc.numerics.policy.layer import KINDS, Layer, same_kind
+from numc.numerics.policy.ops import Ops, parse_ops
 from numc.support.arguments import checked_text
 from numc.support.errors import NumcError, did_you_mean, quoted, shortened
 
@@ -233,7 +234,7 @@ class Decision:
 
     layer: Layer
     fma: Fma
-    ops: Conversion
+    ops: Ops
     fma_rule: Rule | None
     ops_rule: Rule | None
     bias: str = ""
@@ -274,9 +275,9 @@ class Policy:
         return found
 
     @property
-    def default(self) -> tuple[Fma, Conversion]:
+    def default(self) -> tuple[Fma, Ops]:
         """The operator and the format of an operation to which only the default rules apply."""
-        fma, ops = parse_fma("fp32"), parse_conversion("fp32")
+        fma, ops = parse_fma("fp32"), parse_ops("fp32")
         for rule in self.rules:
             if rule.subject == "default":
                 fma, ops, _, _ = self._apply(rule, fma, ops)
@@ -296,7 +297,7 @@ class Policy:
     def draws_results(self) -> bool:
         """Whether a rule names a stochastic rounding of what other operations than contractions return."""
         found = [self._parsed(key, text)[1] for rule in self.rules for key, text in rule.settings]
-        return any(ops is not None and ops.noise is not None for ops in found)
+        return any(each.noise is not None for ops in found if ops is not None for each in ops.conversions)
 
     @property
     def repeats_products(self) -> bool:
@@ -330,8 +331,9 @@ class Policy:
 
     def _said(self) -> list[Fma | Conversion | GroupConversion]:
         """The operators and formats that rules name."""
-        every = [found for rule in self.rules for key, text in rule.settings for found in self._parsed(key, text)]
-        return [found for found in every if found is not None]
+        every = [self._parsed(key, text) for rule in self.rules for key, text in rule.settings]
+        said = [(fma, *(() if ops is None else ops.conversions), operand) for fma, ops, operand in every]
+        return [each for texts in said for each in texts if each is not None]
 
     def decide(self, layers: Sequence[Layer]) -> list[Decision]:
         """Return the arithmetic of every layer.
@@ -343,7 +345,7 @@ class Policy:
         matched: set[int] = set()
         decisions = []
         for layer in layers:
-            fma, ops = parse_fma("fp32"), parse_conversion("fp32")
+            fma, ops = parse_fma("fp32"), parse_ops("fp32")
             fma_rule = ops_rule = None
             bias = ""
             for number, rule in enumerate(self.rules):
@@ -384,7 +386,7 @@ class Policy:
                 kinds, head = shortened(", ".join(map(str, rule.selectors))), quoted(rule.head)
                 raise NumcError(f"{self.name}:{rule.line}: {head} matches nothing: no {kinds} has such sizes")
 
-    def _parsed(self, key: str, text: str) -> tuple[Fma | None, Conversion | None, Conversion | GroupConversion | None]:
+    def _parsed(self, key: str, text: str) -> tuple[Fma | None, Ops | None, Conversion | GroupConversion | None]:
         """Parse a setting into an operator, a format of other operations, or the format of an operand.
 
         Raises NumcError.
@@ -398,10 +400,10 @@ class Policy:
         if not key:
             return *_either(value), None
         if key in ("fma", "ops"):
-            return (parse_fma(value), None, None) if key == "fma" else (None, parse_conversion(value), None)
+            return (parse_fma(value), None, None) if key == "fma" else (None, parse_ops(value), None)
         return None, None, parse_operand(value, key)
 
-    def _apply(self, rule: Rule, fma: Fma, ops: Conversion) -> tuple[Fma, Conversion, bool, bool]:
+    def _apply(self, rule: Rule, fma: Fma, ops: Ops) -> tuple[Fma, Ops, bool, bool]:
         """Return operator and format as the rule changes them, and whether it set each of the two. Raises NumcError."""
         operands: dict[str, Conversion | GroupConversion] = {}
         says_fma = says_ops = False
@@ -429,7 +431,7 @@ def plain(fma: str = "fp32", ops: str = "fp32", roles: Iterable[tuple[str, str, 
     """
 
     def settings(fma: str, ops: str) -> tuple[tuple[str, str], ...]:
-        return ("fma", str(parse_fma(fma))), ("ops", str(parse_conversion(ops)))
+        return ("fma", str(parse_fma(fma))), ("ops", str(parse_ops(ops)))
 
     rules = [Rule("default", (), settings(fma, ops))]
     rules += [Rule("role", (role,), settings(own_fma, own_ops)) for role, own_fma, own_ops in roles]
@@ -442,11 +444,11 @@ def expanded(text: str, names: Mapping[str, str]) -> str:
     return checked_text(_WORD.sub(lambda match: names.get(match[0], match[0]), text), "a setting", MAX_LENGTH)
 
 
-def _either(text: str) -> tuple[Fma | None, Conversion | None]:
+def _either(text: str) -> tuple[Fma | None, Ops | None]:
     """Parse a text alone, which is an operator, a format, or, like "fp32", both. Raises NumcError if it is neither."""
-    found: list[Fma | Conversion | None] = []
+    found: list[Fma | Ops | None] = []
     errors = []
-    for parse in (parse_fma, parse_conversion):
+    for parse in (parse_fma, parse_ops):
         try:
             found.append(parse(text))
         except NumcError as error:

@@ -20,6 +20,7 @@ from torch_mlir.dialects import arith
 
 from numc.numerics.formats import Conversion
 from numc.numerics.groups import GroupConversion
+from numc.numerics.policy.ops import Ops
 from numc.numerics.policy.policy import Decision, Policy
 from numc.numerics.policy.table import rows
 from numc.passes import facts, linalg
@@ -53,7 +54,7 @@ def explicit_arithmetic(module: ir.Operation, policy: Policy) -> None:
             if decision.layer.computes:
                 facts.put(generic, "numc.layer", _about(decision))
             if decision.bias == "last" and decision.layer.position is not None:
-                _add_bias(generic, ops, numbers)
+                _add_bias(generic, ops.format, numbers)
             for add in list(linalg.body(generic).operations):
                 if not linalg.multiply_adds(add.operation):
                     continue
@@ -61,9 +62,11 @@ def explicit_arithmetic(module: ir.Operation, policy: Policy) -> None:
                     _contract(generic, add.operation, decision, numbers, slots)
                 else:
                     _check_float64(generic, decision)
-            if not _is_identity(ops):
+            summed = _round_sums(generic, ops, numbers)
+            if not _is_identity(ops.format):
                 for op in list(linalg.body(generic).operations):
-                    _round_around(op.operation, ops, numbers)
+                    if op.operation not in summed:
+                        _round_around(op.operation, ops.format, numbers)
         slots.write(module)
 
 
@@ -184,7 +187,9 @@ def _rounded_before(
     index = ir.BlockArgument(factor).arg_number
     if index >= linalg.input_count(generic) or not isinstance(generic.operands[index].type, ir.RankedTensorType):
         return False
-    generic.operands[index] = _rounded(generic, generic.operands[index], to, number, slot, in_place=False)
+    with ir.InsertionPoint(generic), generic.location:
+        factor = generic.operands[index]
+        generic.operands[index] = _rounded(factor, to, number, slot, sizes=factor)
     return True
 
 
@@ -196,22 +201,61 @@ def _round_init(generic: ir.Operation, argument: ir.Value, to: Conversion, numbe
     init = generic.operands[index]
     if linalg.is_zero(init):  # it is in every format
         return
-    generic.operands[index] = _rounded(generic, init, to, number, None, in_place=True)
+    with ir.InsertionPoint(generic), generic.location:
+        generic.operands[index] = _rounded(init, to, number)
+
+
+def _round_sums(generic: ir.Operation, ops: Ops, numbers: Iterator[int]) -> list[ir.Operation]:
+    """Give the sums of a reduction an accumulator of another format than what they add and their totals.
+
+    Returns the additions, which are rounded then.
+    """
+    if ops.sums == ops.format or not linalg.reduces(generic):
+        return []
+    additions = []
+    *_, last = linalg.body(generic).operations
+    for position, stored in enumerate(last.operands):
+        add = linalg.maker(stored)
+        if add is None or add.name != "arith.addf" or not linalg.is_f32(stored):
+            continue
+        totals = [n for n, operand in enumerate(add.operands) if linalg.accumulated(generic, operand) == position]
+        if len(totals) != 1:
+            continue
+        (running,) = totals
+        with add.location:
+            with ir.InsertionPoint(add):
+                add.operands[1 - running] = _round(add.operands[1 - running], ops.format, next(numbers))
+            _round_init(generic, add.operands[running], ops.sums, next(numbers))
+            with ir.InsertionPoint(last):
+                last.operands[position] = _round(stored, ops.sums, next(numbers))
+        _round_result(generic, position, ops.format, next(numbers))
+        additions.append(add)
+    return additions
+
+
+def _round_result(generic: ir.Operation, position: int, to: Conversion, number: int) -> None:
+    """Round a result of a generic, by one of its own behind it."""
+    if _is_identity(to):
+        return
+    result = generic.results[position]
+    start = generic.operands[linalg.input_count(generic) + position]
+    with ir.InsertionPoint.after(generic), generic.location:
+        stored = _rounded(result, to, number, sizes=start)
+    result.replace_all_uses_except(stored, stored.owner.operation)
 
 
 def _rounded(
-    before: ir.Operation, value: ir.Value, to: Conversion, number: int, slot: int | None, *, in_place: bool
+    value: ir.Value, to: Conversion, number: int, slot: int | None = None, *, sizes: ir.Value | None = None
 ) -> ir.Value:
-    """A tensor rounded by a generic before an operation; in place: what it was may be overwritten."""
+    """A tensor rounded by a generic at the insertion point: in place, or in room like another of these sizes."""
     kind = ir.RankedTensorType(value.type)
 
     def rounded(x: ir.Value, *_: ir.Value) -> ir.Value:
         return _made(x, to, number, slot)
 
-    with ir.InsertionPoint(before), before.location:
-        inputs, output = ([], value) if in_place else ([value], linalg.room(value, kind))
-        maps = [ir.AffineMap.get_identity(kind.rank)] * (len(inputs) + 1)
-        return linalg.generic(inputs, output, maps, ["parallel"] * kind.rank, rounded)
+    inputs, output = ([], value) if sizes is None else ([value], linalg.room(sizes, kind))
+    maps = [ir.AffineMap.get_identity(kind.rank)] * (len(inputs) + 1)
+    return linalg.generic(inputs, output, maps, ["parallel"] * kind.rank, rounded)
 
 
 def _round_around(op: ir.Operation, ops: Conversion, numbers: Iterator[int]) -> None:
