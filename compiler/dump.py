@@ -80,7 +80,7 @@ class Dump:
             file.write_text(text, encoding="utf-8")
         except OSError as error:
             reason = error.strerror or error
-            raise NumcError(f"{file}: cannot write the IR: {reason}: name an existing folder") from None
+            raise NumcError(f"{file}: cannot write the IR: {reason}: name another folder") from None
 
 
 def _is_ours(index: Path) -> bool:

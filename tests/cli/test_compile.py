@@ -199,6 +199,15 @@ def test_a_dump_overwrites_no_index_of_somebody_else(numc_run, folder):
     assert numc_run("compile", folder / "matmul.mlir", "--dump-dir", "notes").error == done.error
 
 
+def test_dump_dir_with_a_folder_where_a_file_would_be(numc_run, folder):
+    Path("dump", "linalg.mlir").mkdir(parents=True)
+    done = numc_run("compile", folder / "matmul.mlir", "--dump-dir", "dump", "-o", "x.numc")
+    assert (done.status, done.error) == (
+        2,
+        "dump/linalg.mlir: cannot write the IR: Is a directory: name another folder",
+    )
+
+
 def test_dump_dir_that_is_a_file(numc_run, folder):
     Path("file").write_text("")
     assert numc_run("compile", folder / "matmul.mlir", "--dump-dir", "file").error == (

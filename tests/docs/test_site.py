@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 import numc
+from html_pages import CHROMIUM, check_all_in_browser
 from numc.cli import cli
 from numc.compiler.pipeline import STAGES
 
@@ -84,6 +85,12 @@ def test_nothing_is_loaded_from_another_host(site, pages):
             assert not urlsplit(link).netloc, f"{page.relative_to(site)} loads {link}"
     for sheet in site.rglob("*.css"):
         assert not re.search(r"(?:@import|url\()\s*[\"']?https?:", sheet.read_text(encoding="utf-8")), sheet
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome on the PATH")
+def test_in_a_browser_nothing_is_beside_a_page(site, pages, tmp_path):
+    those = sorted(page for page in pages if page.name != "404.html")
+    check_all_in_browser(those, tmp_path, excused="search_index.js")  # which needs a server
 
 
 def test_every_public_name_command_and_pass_is_there(site, pages):

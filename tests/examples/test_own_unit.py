@@ -11,7 +11,7 @@ import pytest
 import numc
 from definitions import undone
 from example_scripts import example
-from html_pages import Page
+from html_pages import CHROMIUM, Page, check_in_browser
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "examples" / "own_unit"
@@ -41,6 +41,8 @@ def test_the_quick_run_has_everything(script, tmp_path, capsys):
     page = Page(text)
     page.check_alone(text)
     assert "8 products, 8 bits cut" in " ".join(page.texts)
+    if CHROMIUM is not None:
+        check_in_browser(tmp_path / "index.html", tmp_path)
     assert "block 4" in capsys.readouterr().out
 
 

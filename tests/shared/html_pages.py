@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -87,13 +89,17 @@ def check_in_browser(page: Path, folder: Path, excused: str = "\n") -> None:
 
     excused: of what the browser says, lines with this text are no complaint.
     """
-    grounds = []
-    for width, scheme in ((500, 0), (1280, 1)):
-        seen = laid_out(page, folder, width, scheme, FAULTS, excused)
-        assert seen[:2] == [width, []]
-        assert seen[3] == []
-        grounds.append(seen[2])
-    assert grounds[0] != grounds[1]
+    check_all_in_browser([page], folder, excused)
+
+
+def check_all_in_browser(pages: Sequence[Path], folder: Path, excused: str = "\n") -> None:
+    """Check several pages as ``check_in_browser`` does, in one browser for each width and scheme."""
+    for width in (500, 1280):
+        both = [_laid_out(pages, folder, width, scheme, look=FAULTS, excused=excused) for scheme in (0, 1)]
+        for page, dark, light in zip(pages, *both, strict=True):
+            for name, seen in (("dark", dark), ("light", light)):
+                assert [seen[0], *seen[1], *seen[3]] == [width], (page.name, name, seen)
+            assert dark[2] != light[2], page.name
 
 
 def laid_out(page: Path, folder: Path, width: int, scheme: int, look: str = "null", excused: str = "\n") -> list[Any]:
@@ -103,11 +109,21 @@ def laid_out(page: Path, folder: Path, width: int, scheme: int, look: str = "nul
     `look`, an expression of JavaScript in which `inner` is the document. Fails if the browser complains, but in lines
     with the text `excused`.
     """
+    return _laid_out([page], folder, width, scheme, look=look, excused=excused)[0]
+
+
+def _laid_out(
+    pages: Sequence[Path], folder: Path, width: int, scheme: int, *, look: str, excused: str
+) -> list[list[Any]]:
+    """Lay several pages out as ``laid_out`` does, one after another, and return what it returns for each."""
     # Pages of the site keep the scheme that they began with in the profile.
     # A window is not made narrower than 500 pixels, a frame is.
+    addresses = json.dumps([page.resolve().as_uri() for page in pages])
     (folder / "frame.html").write_text(
-        f'<iframe id=f src={page.resolve().as_uri()} style="border:0;width:{width}px;height:900px"></iframe>'
-        "<pre id=said></pre><script>f.onload = () => {"
+        f'<iframe id=f style="border:0;width:{width}px;height:900px"></iframe>'
+        "<pre id=said></pre><script>(async () => {const all = [];"
+        f"for (const address of {addresses}) {{"
+        "await new Promise(done => { f.onload = done; f.src = address; });"
         "const inner = f.contentDocument, found = [];"
         "for (const e of inner.querySelectorAll('main *'))"
         "  if (!e.closest('.scroll, pre, .views, .shown, .md-typeset__table')"
@@ -115,14 +131,14 @@ def laid_out(page: Path, folder: Path, width: int, scheme: int, look: str = "nul
         "    found.push(e.tagName + '.' + e.getAttribute('class'));"
         "const style = f.contentWindow.getComputedStyle(inner.body);"
         f"const looked = {look};"
-        "said.textContent = JSON.stringify([inner.documentElement.scrollWidth, found, style.backgroundColor, looked]);"
-        "}</script>"
+        "all.push([inner.documentElement.scrollWidth, found, style.backgroundColor, looked]);"
+        "} said.textContent = JSON.stringify(all); })()</script>"
     )
     done = subprocess.run(
         [str(CHROMIUM), "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
          f"--user-data-dir={folder / f'profile-{scheme}'}", "--allow-file-access-from-files", "--dump-dom",
          "--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr", "--v=0",
-         f"--blink-settings=preferredColorScheme={scheme}", "--virtual-time-budget=2000",
+         f"--blink-settings=preferredColorScheme={scheme}", f"--virtual-time-budget={2000 * len(pages)}",
          f"file://{folder / 'frame.html'}"],
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
@@ -130,4 +146,5 @@ def laid_out(page: Path, folder: Path, width: int, scheme: int, look: str = "nul
     assert not complaints, done.stderr
     said = re.search(r'<pre id="said">(.*)</pre>', done.stdout)
     assert said is not None, done.stdout + done.stderr
-    return list(json.loads(said[1]))
+    assert said[1], done.stderr
+    return list(json.loads(html.unescape(said[1])))
