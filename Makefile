@@ -85,7 +85,9 @@ wheel: $(RUN)/python
 	NUMC_DIST=dist $(RUN)/python -m pytest -q -m slow tests/install/test_wheel.py
 
 # What `make wheel` built goes to the package index: TWINE_PASSWORD is its token.
-release: wheel
+release:
+	@test -n "$$TWINE_PASSWORD" || { echo "make release: TWINE_PASSWORD is empty: want the token of the package index" >&2; exit 2; }
+	$(MAKE) wheel
 	$(RUN)/python -m twine check --strict dist/*
 	TWINE_USERNAME=__token__ $(RUN)/python -m twine upload --non-interactive dist/*
 

@@ -19,6 +19,11 @@ _CARD = (
     "border:1px solid rgba(128,128,128,.4);font:13px/1.5 system-ui,sans-serif;color:inherit;text-align:left"
 )
 _CELL = "padding:2px 16px 2px 0;border:0;background:none;white-space:nowrap;vertical-align:top"
+_FADE = 16
+"""So many pixels at the right of a wide table fade out. The last column has that much room behind it: nothing of a
+table that fits, or that was scrolled to its end, fades."""
+_MASK = f"linear-gradient(to right,#000 calc(100% - {_FADE}px),transparent)"
+_WIDE = f"overflow-x:auto;-webkit-mask-image:{_MASK};mask-image:{_MASK}"
 _RULE = ";border-bottom:1px solid rgba(128,128,128,.4)"
 
 
@@ -46,7 +51,7 @@ def facts(given: Mapping[str, object]) -> str:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Return a table whose first column is names, and all others numbers."""
+    """Return a table whose first column is names, and all others numbers. Where it goes on to the right, it fades."""
 
     def row(cells: Iterable[object], kind: str, more: str = "") -> str:
         aligned = ("left", *("right" for _ in columns[1:]))
@@ -59,7 +64,8 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     body = "".join(row(cells, "td") for cells in rows[:ROWS])
     rest = note(f"and {len(rows) - ROWS} more") if len(rows) > ROWS else ""
     head = row(columns, "th", ";font-weight:600;opacity:.7" + _RULE)
-    return f'<table style="border-collapse:collapse;border:0;margin:0">{head}{body}</table>{rest}'
+    made = f'<table style="border-collapse:collapse;border:0;margin:0">{head}{body}</table>'
+    return f'<div style="{_WIDE}">{made}</div>{rest}'
 
 
 def note(sentence: str) -> str:

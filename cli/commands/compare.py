@@ -208,27 +208,18 @@ def _following(report: str | None, page: Opened) -> Iterator[Callable[[Compariso
     if report is None:
         yield None
         return
-    last: Comparison | None = None
+    from numc.studies.report.live import LivePage
 
-    def write(so_far: Comparison, stopped: bool) -> None:
-        from numc.studies.report.write import write_report
+    with LivePage(Path(report)) as live:
 
-        names = ", ".join(result.name for result in so_far.results)
-        write_report(so_far, Path(report), f"Finished: {names}.", stopped=stopped)
+        def follow(so_far: Comparison) -> None:
+            from numc.studies.report.comparison_page import render  # needs jinja2
 
-    def follow(so_far: Comparison) -> None:
-        nonlocal last
-        last = so_far
-        write(so_far, stopped=False)
-        page.show()
+            names = ", ".join(result.name for result in so_far.results)
+            live.follow(lambda stopped: render(so_far, f"Finished: {names}.", stopped=stopped))
+            page.show()
 
-    try:
         yield follow
-    except BaseException:
-        if last is not None:
-            with contextlib.suppress(NumcError):  # such as a full disk, which may be what stopped the work
-                write(last, stopped=True)
-        raise
 
 
 def split_list(option: str, text: str) -> list[str]:

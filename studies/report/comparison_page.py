@@ -20,7 +20,10 @@ KEEPS = 0.005
 
 
 def render(comparison: ComparisonData, live: str = "", *, stopped: bool = False) -> str:
-    """Return the page as text. It refers to no other file. live, stopped: as for write_report."""
+    """Return the page as text. It refers to no other file.
+
+    live: how far an unfinished comparison is, whose page loads itself again unless the comparison was stopped.
+    """
     return (
         environment()
         .get_template("comparison.html.jinja")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from numc.studies.report.charts import Chart, Exponents
 from numc.studies.report.colours import CATEGORICAL, INK, colour
 from numc.studies.report.histograms_svg import histograms
+from numc.studies.report.live import SILENCE
 from numc.studies.report.svg import SHAPES, Drawing
 
 HEIGHT = 300.0
@@ -30,7 +32,15 @@ def environment(*folders: Path) -> Environment:
     )
     styles = "\n".join(f".c{n}{{--l:{light};--d:{dark}}}" for n, (light, dark) in enumerate(CATEGORICAL))
     styles += f"\n.ink{{--l:{INK[0]};--d:{INK[1]}}}"
-    found.globals |= {"live": "", "crowded": FEW, "palette": styles, "shapes": SHAPES, "looks": looks}
+    found.globals |= {
+        "live": "",
+        "now": lambda: round(time.time()),
+        "silence": SILENCE,
+        "crowded": FEW,
+        "palette": styles,
+        "shapes": SHAPES,
+        "looks": looks,
+    }
     found.filters |= {"number": number, "percent": percent, "size": size, "px": lambda x: f"{x:.1f}"}
     return found
 

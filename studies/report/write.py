@@ -17,17 +17,12 @@ def check_installed(*packages: str) -> None:
             raise NumcError(f"a report needs {package}, which is not installed: pip install 'numc[report]'")
 
 
-def write_report(comparison: ComparisonData, path: Path, live: str = "", *, stopped: bool = False) -> None:
-    """Write the page.
-
-    live: how far an unfinished comparison is, whose page loads itself again unless the comparison was stopped.
-
-    Raises NumcError if jinja2 is not installed or the file cannot be written.
-    """
+def write_report(comparison: ComparisonData, path: Path) -> None:
+    """Write the page. Raises NumcError if jinja2 is not installed or the file cannot be written."""
     check_installed("jinja2")
     from numc.studies.report.comparison_page import render
 
-    text = render(comparison, live, stopped=stopped)
+    text = render(comparison)
     write_whole(path, lambda file: file.write(text.encode()))
 
 

@@ -12,11 +12,10 @@ from numc.support.files import write_whole
 POLICY, RESULT, PAGE = "best.policy", "search.json", "report.html"
 
 
-def write_live(found: Search, folder: Path, *, stopped: bool = False) -> None:
-    """Write the page of a search that is not finished, or was stopped before it was. Raises NumcError if it cannot."""
+def live(found: Search, stopped: bool) -> str:
+    """Return the page of a search that is not finished, or was stopped before it was."""
     count = len(found.trials)
-    text = render(found, f"{count} candidate{'s' if count != 1 else ''} so far.", stopped=stopped)
-    write_whole(folder / PAGE, lambda file: file.write(text.encode()))
+    return render(found, f"{count} candidate{'s' if count != 1 else ''} so far.", stopped=stopped)
 
 
 def write(found: Search, folder: Path) -> None:

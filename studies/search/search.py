@@ -19,13 +19,13 @@ from numc.studies.compare import judged_model, named_output
 from numc.studies.cost import decisions_of, report
 from numc.studies.data import Data
 from numc.studies.metrics import check_metrics
+from numc.studies.report.live import LivePage
 from numc.studies.search.cluster import Cluster
 from numc.studies.search.driver import Driver, Evaluate, Trial, decided
 from numc.studies.search.evaluation import FP32, SPLITS, Evaluator, Message, identity, message
 from numc.studies.search.found import EVALUATED, Row, Search, metric_of
 from numc.studies.search.groups import groups, shares
 from numc.studies.search.journal import Journal
-from numc.studies.search.live_page import LivePage
 from numc.studies.search.objectives import cost_of
 from numc.studies.search.options import (
     Function,
@@ -42,6 +42,9 @@ from numc.studies.search.splits import splits
 from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError
 from numc.support.keywords import keywords
+
+_EVERY = 2.0
+"""The page is made again when so many seconds have passed since the last time."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -128,10 +131,15 @@ def search(model: Any, given: SearchOptions) -> Search:
             commands=tuple(given.commands),
         )
 
-    page = LivePage(folder, lambda: outcome(_rows_so_far(driver, problem, fp32_cost)))
+    page = LivePage(None if folder is None else folder / "report.html", _EVERY)
+
+    def so_far(stopped: bool) -> str:
+        from numc.studies.search.folder import live  # needs jinja2
+
+        return live(outcome(_rows_so_far(driver, problem, fp32_cost)), stopped)
 
     def told(count: int, best: Trial | None) -> None:
-        page.follow()
+        page.follow(so_far)
         if given.progress is not None:
             given.progress(count, best, fp32_cost)
 
@@ -143,8 +151,9 @@ def search(model: Any, given: SearchOptions) -> Search:
         except KeyboardInterrupt:
             raise Interrupted(len(driver.trials), folder) from None
         if folder is not None:
-            from numc.studies.search.folder import write  # needs jinja2
+            from numc.studies.search.folder import write
 
+            page.end()
             write(result, folder)
     return result
 

@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 import numc
+from html_pages import CHROMIUM, laid_out
 from numc.numerics.grammar import parse_any_conversion, parse_fma
 from numc.numerics.kinds import GROUP_FORMATS
 from numc.support import notebook
@@ -106,6 +107,23 @@ def test_texts_are_escaped_and_long_tables_are_cut():
     assert "<script>x</script>" in shown.words
     assert f"and {100 - notebook.ROWS} more" in shown.words
     assert "\x1b" not in notebook.text("\x1b[31m")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome on the PATH")
+@pytest.mark.parametrize(("width", "goes_on"), [(300, True), (1280, False)])
+def test_a_table_that_goes_on_fades_and_one_that_ends_does_not(width, goes_on, tmp_path):
+    shown = notebook.card("a model", notebook.table(["name", *("column" * 2 for _ in range(6))], [["row", *range(6)]]))
+    (tmp_path / "x.html").write_text(f"<!DOCTYPE html><main>{shown}</main>")
+    look = """(() => {
+      const table = inner.querySelector('table'), room = table.parentElement, cell = table.rows[0].lastChild;
+      const text = inner.createRange(); text.selectNodeContents(cell);
+      const fade = parseFloat(/100% - (\\d+)px/.exec(getComputedStyle(room).maskImage)[1]);
+      const end = () => room.getBoundingClientRect().right - fade - text.getBoundingClientRect().right;
+      const before = end(); room.scrollLeft = 1e6;
+      return [room.scrollWidth > room.clientWidth, before > -1, end() > -1];
+    })()"""
+    seen = laid_out(tmp_path / "x.html", tmp_path, width, 0, look)
+    assert seen[3] == [goes_on, not goes_on, True], "the last text is clear of what fades, once it is scrolled to"
 
 
 def test_an_error_is_one_line_in_a_notebook():

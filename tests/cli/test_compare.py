@@ -90,12 +90,12 @@ def test_the_page_is_opened_and_follows_the_work(
     assert done.status == 0, done.err
     assert ("--open: there is no browser: open" in done.err) is not display
     final = page.read_text()
-    assert "refresh" not in final
+    assert "data-written" not in final
     if display:
         ((address, first),) = seen
         assert address == page.as_uri()
-        assert "Finished: fp32. This page loads itself again until it is finished." in first
-        assert '<meta http-equiv="refresh" content="3">' in first
+        assert "Finished: fp32. <span>This page loads itself again until it is finished." in first
+        assert 'data-written="' in first
         assert "in 1 arithmetic</h1>" in first
     done = numc_run(*GIVEN, "--open")
     assert (done.status, done.err) == (2, "numc: error: --open is about a page: ask for one with --report\n")
@@ -128,8 +128,8 @@ def test_an_interrupt_says_how_to_go_on(numc_run: Any, tmp_path: Path, monkeypat
         "from there\n"
     )
     page = (tmp_path / "out.html").read_text()
-    assert "Finished: fp32. The work was stopped before its end." in page
-    assert "refresh" not in page
+    assert "Finished: fp32. <span>The work was stopped before its end." in page
+    assert "data-written" not in page
     done = numc_run(*GIVEN, "--fma", "mp")
     assert done.err.endswith("1 of 2 arithmetics are finished and not kept: --report or --results FILE keeps them\n")
     assert {p.name for p in tmp_path.iterdir()} == {"out.results.json", "out.html"}

@@ -159,7 +159,7 @@ def test_what_is_interrupted_goes_on_to_the_same_result(tmp_path: Path) -> None:
 
 def test_the_page_of_a_search_follows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("jinja2")
-    monkeypatch.setattr("numc.studies.search.live_page._EVERY", 0.0)
+    monkeypatch.setattr("numc.studies.search.search._EVERY", 0.0)
     seen: list[str] = []
 
     def watched(count: int, best: Any, fp32: float | None) -> None:
@@ -167,12 +167,12 @@ def test_the_page_of_a_search_follows_it(tmp_path: Path, monkeypatch: pytest.Mon
 
     found = by_function(folder=tmp_path / "found", progress=watched)
     for text in seen:
-        Page(text).check_alone(text)
-        assert '<meta http-equiv="refresh"' in text
-        assert re.search(r"\d+ candidates? so far\. This page loads itself again", text)
+        Page(text).check_alone(text, scripts=1)
+        assert 'data-written="' in text
+        assert re.search(r"\d+ candidates? so far\. <span>This page loads itself again", text)
         assert "report split" not in text
     assert 1 < len(set(seen)) <= len(found.trials)
-    assert "refresh" not in (tmp_path / "found" / "report.html").read_text(encoding="utf-8")
+    assert "data-written" not in (tmp_path / "found" / "report.html").read_text(encoding="utf-8")
 
 
 def test_the_page_of_a_search_that_is_stopped_stays_as_it_is(tmp_path: Path) -> None:
@@ -180,15 +180,15 @@ def test_the_page_of_a_search_that_is_stopped_stays_as_it_is(tmp_path: Path) -> 
     page = tmp_path / "found" / "report.html"
 
     def stop(count: int, best: Any, fp32: float | None) -> None:
-        assert '<meta http-equiv="refresh"' in page.read_text(encoding="utf-8")
+        assert 'data-written="' in page.read_text(encoding="utf-8")
         raise KeyboardInterrupt
 
     with pytest.raises(Interrupted) as stopped:
         by_function(folder=tmp_path / "found", progress=stop)
     text = page.read_text(encoding="utf-8")
     Page(text).check_alone(text)
-    assert re.search(f"{stopped.value.trials} candidates? so far. The work was stopped before its end.", text)
-    assert "refresh" not in text
+    assert re.search(f"{stopped.value.trials} candidates? so far. <span>The work was stopped before its end.", text)
+    assert "data-written" not in text
 
 
 @pytest.mark.parametrize(
