@@ -13,6 +13,7 @@ from numc.studies.metrics import METRICS
 from numc.studies.report import comparison_charts as charts
 from numc.studies.report.charts import Chart
 from numc.studies.report.drawing import drawn, environment, number, ridge
+from numc.studies.report.picture_command import picture_command
 from numc.studies.results import AGREES, BREAKS, ComparisonData, Result
 
 KEEPS = 0.005
@@ -39,6 +40,7 @@ def render(comparison: ComparisonData, live: str = "", *, stopped: bool = False)
             layers=None if (by_layer := charts.layer_errors(comparison)) is None else drawn(by_layer, labels="ends"),
             layer_names=charts.layer_names(comparison),
             layer_rows=_layer_rows(comparison),
+            picture=picture_command(comparison),
             swamping=[drawn(chart, labels="") for chart in charts.swamping(comparison)],
             exponents=[ridge(chart) for chart in charts.exponents(comparison)],
             notes=_notes(comparison),

@@ -67,12 +67,12 @@ def percent(value: float) -> str:
 
 
 def size(value: float) -> str:
-    """Return a number of bytes as text with a unit."""
+    """Return a number of bytes as text with a unit, which stays on its line."""
     for unit in ("B", "kB", "MB"):
         if value < 1000:
-            return f"{value:.3g} {unit}"
+            return f"{value:.3g}\u00a0{unit}"
         value /= 1000
-    return f"{value:.3g} GB"
+    return f"{value:.3g}\u00a0GB"
 
 
 def drawn(chart: Chart, labels: str, height: float = HEIGHT) -> Drawing:
