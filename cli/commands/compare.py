@@ -208,7 +208,7 @@ def _following(report: str | None, page: Opened) -> Iterator[Callable[[Compariso
     if report is None:
         yield None
         return
-    from numc.studies.report.live import LivePage
+    from numc.studies.report.live_page import LivePage
 
     with LivePage(Path(report)) as live:
 

@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from numc.studies.report.charts import Chart, Exponents
 from numc.studies.report.colours import CATEGORICAL, INK, colour
 from numc.studies.report.histograms_svg import histograms
-from numc.studies.report.live import SILENCE
+from numc.studies.report.live_page import SILENCE
 from numc.studies.report.svg import SHAPES, Drawing
 
 HEIGHT = 300.0

@@ -1,4 +1,4 @@
-"""What draws the model of a comparison, which its page offers beside the errors of layers."""
+"""The command that draws the model of a comparison, which its page offers beside the errors of layers."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from numc.studies.compare import judged_model, named_output
 from numc.studies.cost import decisions_of, report
 from numc.studies.data import Data
 from numc.studies.metrics import check_metrics
-from numc.studies.report.live import LivePage
+from numc.studies.report.live_page import LivePage
 from numc.studies.search.cluster import Cluster
 from numc.studies.search.driver import Driver, Evaluate, Trial, decided
 from numc.studies.search.evaluation import FP32, SPLITS, Evaluator, Message, identity, message

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from html_pages import CHROMIUM, laid_out
-from numc.studies.report import live
+from numc.studies.report import live_page as live
 from numc.support.errors import NumcError
 
 pytest.importorskip("jinja2")
 WORK = """
 import sys, time
 from pathlib import Path
-from numc.studies.report import live
+from numc.studies.report import live_page as live
 from numc.studies.report.drawing import environment
 page = environment().get_template("base.html.jinja")
 live.BEAT = 0.05
