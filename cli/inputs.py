@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:  # numpy is imported only where it is used, so that `--help` i
     from numc.runtime.program import Program
 
     Array = npt.NDArray[Any]
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,13 +48,6 @@ input_options = grouped(
     click.option("--batch", type=click.IntRange(1), default=1, help="Size of free dimensions of random inputs."),
     click.option("--threads", type=click.IntRange(1, 1024), help="Number of threads; no bit depends on it."),
 )
-
-
-def data_option(function: F) -> F:
-    """Add --data, which `read_data` reads."""
-    return click.option(
-        "--data", multiple=True, required=True, metavar="[NAME=]FILE", help="Inputs: .npz or .npy. Repeatable."
-    )(function)
 
 
 def gather(program: Program, files: Sequence[str], seed: int | None, batch: int) -> dict[str, Array]:

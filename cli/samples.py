@@ -25,7 +25,7 @@ class Samples:
     tokens: str | None
     length: int | None
     stride: int | None
-    labels: str | None
+    labels: str | None = None
 
     @property
     def is_given(self) -> bool:
@@ -52,15 +52,22 @@ class Samples:
         return token_windows(tokens, self.length, self.stride)
 
 
+DATA = click.option("--data", multiple=True, metavar="[NAME=]FILE", help="Inputs: .npz or .npy. Repeatable.")
+TOKENS = click.option(
+    "--tokens", metavar="FILE", help="Instead of --data: .npy, .npz or .bin of tokens, or .txt for a FOLDER."
+)
+LENGTH = click.option("--length", type=click.IntRange(2), metavar="N", help="Of windows of --tokens; needed with it.")
+STRIDE = click.option(
+    "--stride", type=click.IntRange(1), metavar="N", help="From window to window; default: the length."
+)
+
 #: Adds --data, --tokens, --length, --stride and --labels to a command, which gets them as `samples`.
 samples_options = grouped(
     "samples",
     Samples,
-    click.option("--data", multiple=True, metavar="[NAME=]FILE", help="Inputs: .npz or .npy. Repeatable."),
-    click.option(
-        "--tokens", metavar="FILE", help="Instead of --data: .npy, .npz or .bin of tokens, or .txt for a FOLDER."
-    ),
-    click.option("--length", type=click.IntRange(2), metavar="N", help="Of windows of --tokens; needed with it."),
-    click.option("--stride", type=click.IntRange(1), metavar="N", help="From window to window; default: the length."),
+    DATA,
+    TOKENS,
+    LENGTH,
+    STRIDE,
     click.option("--labels", metavar="FILE", help="Class numbers, or values like the output's."),
 )

@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from numc.numerics.policy.text import parse_policy
 from numc.runtime.abi import TensorSpec
-from numc.runtime.program import Program, load_here
+from numc.runtime.program import Program, load_here, seed_number
 from numc.runtime.tensors import as_array
 from numc.studies.data import check_values
-from numc.studies.difference import Difference, Differences, difference
+from numc.studies.difference import Difference, Differences
 from numc.studies.observe.layer_outputs import LayerOutput, layer_outputs
 from numc.support.arguments import check_function, checked
 from numc.support.environment import in_default_environment
@@ -32,8 +32,8 @@ class LayerDifference:
     """The difference of a contraction that both programs have.
 
     name, role: of the layer. positions: its positions among the contractions of the model, as policies count them;
-    several if products are merged under this name. executions: how often it ran; more than once in a loop. fma_a,
-    fma_b: its operator in each program.
+    several if products are merged under this name. executions: how often it ran; more than once in a loop or in several
+    runs. fma_a, fma_b: its operator in each program.
     """
 
     positions: tuple[int, ...]
@@ -88,7 +88,7 @@ class Diff:
 def diff(
     a: Program | str | os.PathLike[str],
     b: Program | str | os.PathLike[str],
-    inputs: Mapping[str, Array],
+    inputs: Mapping[str, Array] | Sequence[Mapping[str, Array]],
     *,
     threads: int | None = None,
     seed: int = 0,
@@ -96,16 +96,16 @@ def diff(
 ) -> Diff:
     """Run two programs of one model on the same inputs and compare the results of their contractions.
 
-    a, b: programs or names of program files. inputs: arrays by name. threads: as for a Program. seed: of stochastic
-    roundings. progress: called with the number of layers compared and the number of all layers. Errors are relative to
-    `a`. Both programs run at the same time and wait for each other, so that only a few layers are in memory at once.
+    a, b: programs or names of program files. inputs: arrays by name, or several such, which run one after the other
+    and are counted together. threads: as for a Program. seed: of stochastic roundings; run n uses seed + n. progress:
+    called with the number of layers compared and the number of all layers. Errors are relative to `a`. Both programs
+    run at the same time and wait for each other, so that only a few layers are in memory at once.
     Raises NumcError if the programs are of different models, or if the inputs do not fit or are not finite.
     """
     first, second = (p if isinstance(p, Program) else load_program(p) for p in (a, b))
     check_same_model(first.manifest, second.manifest, first.inputs, second.inputs, first.outputs, second.outputs)
     check_function(progress, "progress")
-    for name, value in checked(inputs, "inputs", Mapping, "arrays by name of the input").items():
-        check_values(name, as_array(f"input {quoted(name)}", value))
+    runs = _runs(inputs)
     keys, apart = layers_of_both(first, second)
     counts = Counter(name for name, _ in keys[0].values())
     sums: dict[tuple[str, int], Differences] = {}
@@ -116,17 +116,17 @@ def diff(
         if of_a.values.shape != of_b.values.shape:
             apart.add(key[0])
             return
-        sums.setdefault(key, Differences()).add(of_a.values, of_b.values, of_a.execution)
+        sums.setdefault(key, Differences()).add(of_a.values, of_b.values, executions[key])
         numbers[key] = of_a.position, of_b.position
         executions[key] += 1
         if progress:
             progress(len(sums), len(keys[0]))
 
-    outputs = side_by_side(
-        [layer_outputs(p, inputs, threads=threads, seed=seed) for p in (first, second)],
-        keys,
-        add,
-    )
+    outputs = _Outputs([spec.name for spec in first.outputs])
+    for number, arrays in enumerate(runs):
+        draws = (seed_number(seed) + number) % (1 << 64)
+        streams = [layer_outputs(p, arrays, threads=threads, seed=draws) for p in (first, second)]
+        outputs.add(number, *side_by_side(streams, keys, add))
     fmas = [{c["id"]: c["fma"] for c in p.manifest["contractions"]} for p in (first, second)]
     rows = first.manifest["layers"]
     layers = [
@@ -141,7 +141,20 @@ def diff(
         for key, (a, b) in numbers.items()
         if key[0] not in apart
     ]
-    return Diff(tuple(layers), tuple(_output(spec.name, *outputs) for spec in first.outputs), tuple(sorted(apart)))
+    return Diff(tuple(layers), outputs.result(), tuple(sorted(apart)))
+
+
+def _runs(inputs: Any) -> Sequence[Mapping[str, Array]]:
+    """Return the inputs of each run. Raises NumcError if they are none."""
+    runs = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+    if not runs:
+        raise NumcError("inputs: got no run, want the arrays of at least 1")
+    found: list[Mapping[str, Array]] = []
+    for arrays in runs:
+        found.append(checked(arrays, "inputs", Mapping, "arrays by name of the input"))
+        for name, value in found[-1].items():
+            check_values(name, as_array(f"input {quoted(name)}", value))
+    return found
 
 
 def load_program(path: str | os.PathLike[str]) -> Program:
@@ -209,9 +222,26 @@ def side_by_side(
     return outputs
 
 
-def _output(name: str, a: Mapping[str, Array], b: Mapping[str, Array]) -> OutputDifference:
-    x, y = a[name], b[name]
-    return OutputDifference(name, x.shape, y.shape, difference(x, y) if x.shape == y.shape else None)
+class _Outputs:
+    """The differences of the outputs, over all runs; of shapes that differ in any run, only the shapes."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._sums = {name: Differences() for name in names}
+        self._shapes: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+
+    def add(self, run: int, a: Mapping[str, Array], b: Mapping[str, Array]) -> None:
+        """Add the outputs of one run of both programs."""
+        for name, sums in self._sums.items():
+            shapes = a[name].shape, b[name].shape
+            if shapes[0] == shapes[1]:
+                sums.add(a[name], b[name], run)
+            if len(set(self._shapes.setdefault(name, shapes))) == 1:
+                self._shapes[name] = shapes
+
+    def result(self) -> tuple[OutputDifference, ...]:
+        """Return them in the order of the program."""
+        differences = {name: sums.result() for name, sums in self._sums.items() if len(set(self._shapes[name])) == 1}
+        return tuple(OutputDifference(name, *self._shapes[name], differences.get(name)) for name in self._sums)
 
 
 def check_same_model(

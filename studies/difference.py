@@ -17,7 +17,7 @@ _BLOCK = 1 << 20  # elements that are compared at once, so that float64 copies o
 
 @dataclass(frozen=True)
 class Element:
-    """An element whose bits differ: its index, its two values, and for a layer in a loop the execution, from 0."""
+    """An element whose bits differ: index, the two values, and for a layer that runs again the execution, from 0."""
 
     index: tuple[int, ...]
     shape: tuple[int, ...]

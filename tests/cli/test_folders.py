@@ -67,10 +67,58 @@ def test_what_is_refused(numc_run, tiny, tmp_path, arguments, message):
     assert message in refused.err
 
 
-def test_a_folder_is_no_program(numc_run, tiny):
-    refused = numc_run("diff", tiny, tiny, "--data", "x.npz")
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory) -> Path:
+    """The same model with other weights in its second product."""
+    import torch
+
+    model = tiny_language.gpt2()
+    with torch.no_grad():
+        model.transformer.h[0].mlp.c_proj.weight.mul_(1.5)
+    return tiny_language.save(model, tmp_path_factory.mktemp("models") / "tuned")
+
+
+@pytest.mark.all
+def test_diff_of_one_folder_under_two_units(numc_run, tiny, tokens):
+    """Four windows of 16 tokens: the sums of four runs of two programs are those of the rows."""
+    windows = ["--tokens", tokens, "--length", "16"]
+    done = numc_run("diff", tiny, "--fma", "hopper_bf16,cdna3_bf16", *windows, "--json")
+    assert done.status == 0, done.err
+    found = json.loads(done.out)
+    assert {(row["fma_a"], row["fma_b"]) for row in found["layers"]} == {("hopper_bf16", "cdna3_bf16")}
+    assert {row["executions"] for row in found["layers"]} == {4}
+    hopper, cdna3 = (numc.compile(tiny, fma=fma) for fma in ("hopper_bf16", "cdna3_bf16"))
+    text = np.load(tokens).reshape(4, 1, 16)
+    differ = sum((hopper(window) != cdna3(window)).sum() for window in text)
+    assert 0 < differ == found["outputs"][0]["difference"]["differ"]
+    again = numc_run("diff", tiny, tiny, "--fma", "hopper_bf16,cdna3_bf16", *windows, "--json")
+    assert json.loads(again.out) == found
+
+
+@pytest.mark.all
+def test_diff_of_two_folders(numc_run, tiny, tuned, tokens, tmp_path):
+    windows = ["--tokens", tokens, "--length", "16"]
+    found = json.loads(numc_run("diff", tiny, tuned, "--fma", "mp", *windows, "--json").out)
+    assert found["first"] == "model.transformer.h.0.mlp.c_proj"
+    assert numc_run("compile", tiny, "--fma", "mp", "-o", tmp_path / "tiny.numc").status == 0
+    same = numc_run("diff", tmp_path / "tiny.numc", tiny, "--fma", "mp", *windows)
+    assert same.out.splitlines()[-1] == "no difference: every bit that was compared is the same"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["FOLDER"], "--fma: got 0 operators for one model: want two with a comma between them"),
+        (["FOLDER", "FOLDER", "--fma", "mp,fp32,mp"], "--fma: got 3 operators for 2 models: want one for all, or one"),
+        (["FOLDER", "x.numc", "--fma", "mp,fp32"], "--fma: got 2 operators for 1 model: want one for all, or one for"),
+        (["x.numc"], "x.numc: is one program: want two, or a model and --fma A,B"),
+        (["FOLDER", "FOLDER", "--fma", "mp,mpp"], "unknown FMA operator 'mpp'"),
+    ],
+)
+def test_what_diff_refuses(numc_run, tiny, tokens, arguments, message):
+    refused = numc_run("diff", *(tiny if a == "FOLDER" else a for a in arguments), "--tokens", tokens, "--length", "8")
     assert refused.status == 2
-    assert "is a model: compile it" in refused.err
+    assert message in refused.error
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,56 +11,30 @@ import pytest
 import arithmetic_vectorised as vectorised
 import numc
 from numc.numerics import reference
+from numc.numerics.formats import FORMATS, Conversion
+from numc.numerics.formats.rounding import round_real
 from numc.numerics.grammar import parse_fma
 from numc.numerics.units import UNITS
 from numc.support.errors import NumcError
 from targets_here import HERE
 from tiers import by_default
-from unit_models import DATA, in_torch, instruction, operands
-
-# Those whose operands have no scales.
-PLAIN = [name for name, fma in UNITS.items() if fma.groups is None]
-
-
-def compared(unit: str, data: str, seed: int, size: int) -> int:
-    """Compare whole products with the model's; returns how many steps of the unit these were."""
-    import torch
-
-    fma, model = UNITS[unit], instruction(unit)
-    depth = 2 * model.k
-    a, b, c = operands((size, depth, size), data, seed)
-    if not all(to.format.has_nan for to in fma.singles):
-        a, b = (np.nan_to_num(x, nan=1) for x in (a, b))
-    a, b, c = (numc.round(x, str(to)) for x, to in zip((a, b, c), (fma.a, fma.b, fma.acc), strict=True))
-    kinds = unit.removesuffix("_into_fp16").split("_")[1:]
-    x, y = (
-        in_torch(v, of, kind)
-        for v, of, kind in zip((a, b), (model.a_type, model.b_type), (kinds[0], kinds[-1]), strict=True)
-    )
-    want = torch.tensor(c).to(model.c_type)
-    for k in range(0, depth, model.k):
-        after = model(x[:, k : k + model.k], y[k : k + model.k], want)
-        # The exponent that it takes from a NaN or an infinity is arbitrary, and CDNA3's fp8 drops small accumulators.
-        lost = ~torch.isfinite(want) & torch.isfinite(after)
-        want = torch.where(lost, want, after)
-    found = vectorised.first_mismatch(numc.matmul(a, b, c, fma=unit), want.float().numpy())
-    assert found is None, f"{unit}, {data}, seed {seed}: {found}"
-    return size * size * depth // max(fma.datapath["l"], 1)
+from unit_models import DATA, operands
+from unit_steps import PLAIN, compared, many
 
 
 @pytest.mark.parametrize("unit", by_default(PLAIN, ["volta_fp16_into_fp16", *PLAIN[::14]]))
 def test_the_model_of_the_units(unit: str) -> None:
     for seed, data in enumerate(DATA):
-        assert compared(unit, data, seed, 16)
+        part = compared(unit, data, seed, 16)
+        assert part.steps
+        assert part.first is None, f"{unit}, {data}, seed {seed}: {part.first}"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", PLAIN)
 def test_a_million_steps(unit: str) -> None:
-    steps, seed = 0, 100
-    while steps < 1_000_000:
-        seed += 1
-        steps += compared(unit, DATA[seed % len(DATA)], seed, 144)
+    for part in many(unit, 1_000_000):
+        assert part.first is None, f"{unit}: {part.first}"
 
 
 @pytest.mark.slow
@@ -133,6 +108,32 @@ def test_by_hand(fma: str, a: list[float], b: list[float], c: float, want: float
     for found in (reference.matmul(x, y, start, text), numc.matmul(x, y, start, fma=text)):
         assert found.item() == want or (np.isnan(found.item()) and np.isnan(want))
         assert np.isnan(want) or np.signbit(found.item()) == np.signbit(want)
+
+
+@pytest.mark.parametrize("unit", ["cdna1_bf16", "cdna1_fp16"])
+@pytest.mark.parametrize(
+    ("products", "c"),
+    [
+        ([2**-12, 0.0], 2**12),  # a tie
+        ([2**-12, 2**-24], 2**12),  # the smaller product breaks it, 36 bits below
+        ([2**-12, -(2**-24)], 2**12 + 2**-11),
+        ([-(2**-12), 2**-24], -(2**12) - 2**-11),
+        ([2**-12, 2**-12], 2**12 + 2**-11),
+        ([1 + 2**-7, -(1 + 2**-7)], -0.0),
+        ([-0.0, -0.0], -0.0),
+        ([1.0, 2**-24], -(1 + 2**-23)),
+        ([2**-24, 2**-24], 2.0**-149),
+    ],
+)
+def test_sums_that_are_rounded_once(unit: str, products: list[float], c: float) -> None:
+    """Beside exact rationals: whole tiles of equal sums, whose guard holds."""
+    exact = round_real(sum(map(Fraction, [*products, c])), Conversion(FORMATS["fp32"]))
+    a, b = np.float32([products] * 8), np.ones((2, 40), np.float32)
+    start = np.full((8, 40), c, np.float32)
+    for target in HERE:
+        found = numc.matmul(a, b, start, fma=unit, target=target)
+        assert (found == float(exact)).all()
+        assert not np.signbit(found[found == 0]).any()
 
 
 def test_names() -> None:

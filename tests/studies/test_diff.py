@@ -180,3 +180,36 @@ def test_data_that_does_not_fit(fp32: numc.Program, name: str, value: np.ndarray
     with pytest.raises(numc.NumcError) as raised:
         numc.diff(fp32, fp32, {**data(), name: value})
     assert str(raised.value) == error
+
+
+@pytest.mark.parametrize(
+    ("inputs", "error"),
+    [
+        ([], "inputs: got no run, want the arrays of at least 1"),
+        ([data(), 1], "inputs: got int, want arrays by name of"),
+    ],
+)
+def test_runs_that_are_none(fp32: numc.Program, inputs: object, error: str) -> None:
+    with pytest.raises(numc.NumcError, match=error):
+        numc.diff(fp32, fp32, inputs)
+
+
+def test_several_runs_are_counted_together(fp32: numc.Program, mp: numc.Program) -> None:
+    """Runs of one and of four samples, and one of all five."""
+    one = numc.diff(fp32, mp, data())
+    part = {name: value for name, value in data().items() if name != "arg0"}
+    x = data()["arg0"]
+    found = numc.diff(fp32, mp, [{**part, "arg0": x[:1]}, {**part, "arg0": x[1:]}])
+    assert [layer.executions for layer in found.layers] == [2, 2, 2]
+    for a, b in zip((*one.layers, *one.outputs), (*found.layers, *found.outputs), strict=True):
+        assert a.difference is not None
+        assert b.difference is not None
+        assert (a.difference.elements, a.difference.differ) == (b.difference.elements, b.difference.differ)
+        assert a.difference.largest == b.difference.largest
+    assert numc.diff(fp32, mp, [data()]) == one
+
+
+def test_a_model_is_no_program(tmp_path) -> None:
+    (tmp_path / "three.mlir").write_text(THREE)
+    with pytest.raises(numc.NumcError, match=r"three.mlir: is a model: compile it \(numc compile "):
+        numc.diff(tmp_path / "three.mlir", tmp_path / "three.mlir", data())

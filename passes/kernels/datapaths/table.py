@@ -9,6 +9,7 @@ from types import MappingProxyType
 from numc.numerics.defined import definition_of, is_defined
 from numc.numerics.operators import Fma
 from numc.passes.kernels.builder import Code
+from numc.passes.kernels.datapaths.blocks import dot_of_two
 from numc.passes.kernels.datapaths.blocks.amd import DOT, PAIRWISE, STAGED
 from numc.passes.kernels.datapaths.blocks.block_scales import SCALED
 from numc.passes.kernels.datapaths.blocks.fused import FUSED
@@ -60,6 +61,8 @@ def datapath_of(fma: Fma, *, statistics: bool = False, rows: int = 1, flushes: b
             found = REGISTERS if definition_of(fma).register else DEFINED
         else:
             found = DATAPATHS[fma.datapath.name]
+            if dot_of_two.applies(fma):
+                found = dot_of_two.in_binary32(found)
         if rows > 1 and not statistics:
             if flushes and flushing.applies(fma):
                 found = flushing.FLUSHING

@@ -36,8 +36,9 @@ def dot(code: Code, fma: Fma, products: Products, sums: Accumulators, drawn: Seq
     """Append the exact sums of a block of products and of accumulators, each rounded once."""
     results = []
     every = products.all(partial(exact_product, code))
+    add = _narrow_sum_to_odd if _is_narrow(fma) else _sum_to_odd
     for terms, c, each in zip(every, sums, drawn, strict=True):
-        total = code.binary("addf", _sum_to_odd(code, [*terms, code.cast("extf", c, "f64")]), code.f64(0.0))
+        total = code.binary("addf", add(code, [*terms, code.cast("extf", c, "f64")]), code.f64(0.0))
         results.append(_rounded(code, total, fma, each))
     return results
 
@@ -65,6 +66,32 @@ def dot_limits(s: Setting) -> Guard | None:
     if s.fma.draws or spread < 0 or not (isinstance(a, Record) and isinstance(b, Record)):
         return None
     return Guard(largest=128, product=-298, minus_zero=True, spread=spread)
+
+
+def _is_narrow(fma: Fma) -> bool:
+    """Whether two binary64 numbers have every sum of products: of float16, but not of bfloat16 numbers."""
+    formats = [to.format for to in fma.singles]
+    if not all(isinstance(fmt, Record) for fmt in formats):
+        return False
+    largest, last = (sum(each) for each in zip(*((f.emax + 1, f.emin - f.precision + 1) for f in formats), strict=True))
+    return int(largest - last) + 2 * fma.datapath["l"].bit_length() <= 2 * F64.significand_bits
+
+
+def _narrow_sum_to_odd(code: Code, terms: Sequence[Value]) -> Value:
+    """The sum of products and, as the last one, of an accumulator, rounded to odd, where `_is_narrow`.
+
+    TwoSum of one product after the other; the sum of the errors has no error. Then the accumulator meets the sum, and
+    what both additions leave decides the last bit. An infinity or a NaN is in the sums, whose errors mean nothing then.
+    """
+    *products, c = terms
+    total, error = products[0], code.f64(0.0)
+    for term in products[1:]:
+        total, rest = emit_two_sum(code, total, term)
+        error = code.binary("addf", error, rest)
+    whole, rest = emit_two_sum(code, c, total)
+    odd = emit_add_to_odd(code, whole, emit_add_to_odd(code, rest, error))
+    finite = code.compare("olt", code.unary("math.absf", whole), code.f64(float("inf")))
+    return code.select(finite, odd, whole)
 
 
 def _sum_to_odd(code: Code, terms: Sequence[Value]) -> Value:

@@ -66,6 +66,22 @@ class Products:
             runs.append(replace(self, first=first, end=f.i64("minsi", f.i64("addi", first, most), self.end)))
         return runs
 
+    def both(self) -> list[tuple[tuple[Parts, Parts], tuple[Parts, Parts]]]:
+        """Append the operands of both products of a block of two, for every accumulator.
+
+        Where there is only one, the lanes of the other are +0: its product is a zero if no operand is an infinity.
+        """
+        m, first = self.m, self.first
+        assert m is not None
+        assert first is not None
+        assert self.end is not None
+        after = m.f.i64("addi", first, 1)
+        there = m.f.compare("slt", after, self.end)
+        rows, lanes = panels(m, m.f.select(there, after, first))
+        lanes = [[m.code.select(there, x, m.code.f32(0.0)) for x in lane] for lane in lanes]
+        others = [m.setting.ordered(row, lane) for row in rows for lane in lanes]
+        return list(zip(_pairs(m, first), others, strict=True))
+
     def all(self, product: Callable[[Parts, Parts], T]) -> list[list[T]]:
         """Append all products of a block, [accumulator][product]; those that a short one lacks are of +0 and +0."""
         m, end = self.m, self.end

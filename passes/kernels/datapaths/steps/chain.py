@@ -104,11 +104,9 @@ def emit_to_odd(code: Code, total: Value, error: Value) -> Value:
     i = "i" + f[1:]
     bits = code.cast("bitcast", total, i)
     error_bits = code.cast("bitcast", error, i)
-    # Step towards the error: +1 on the encoding when both have one sign, -1 otherwise; only for an even last bit.
+    # The encoding below, where the error has the other sign; of it and the next one, that whose last bit is 1.
     differs = code.binary("shrsi", code.binary("xori", bits, error_bits), code.int(int(i[1:]) - 1, i))
-    step = code.binary("ori", differs, code.int(1, i))
-    moved = code.cast("bitcast", code.binary("addi", bits, step), f)
-    even = code.compare("eq", code.binary("andi", bits, code.int(1, i)), code.int(0, i))
+    odd = code.cast("bitcast", code.binary("ori", code.binary("addi", bits, differs), code.int(1, i)), f)
     zero = code.f32(0.0) if f == "f32" else code.f64(0.0)
     inexact = code.compare("one", error, zero)  # ordered: the NaN error of an infinity is not inexact
-    return code.select(code.binary("andi", even, inexact), moved, total)
+    return code.select(inexact, odd, total)
