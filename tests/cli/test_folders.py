@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -148,6 +150,23 @@ def test_search_and_bisect(numc_run, tiny, tokens, tmp_path):
     bisected = numc_run("bisect", tiny, *windows, "--fma", "fmac(e5m2)", "--tolerance", "1e-4", "--json")
     assert bisected.status == 0, bisected.err
     assert json.loads(bisected.out)["layers"]
+
+
+@pytest.mark.all
+def test_the_command_of_the_readme_under_six_units(numc_run, tiny, tmp_path):
+    """As it stands there, but for the folder, the text and the length of windows."""
+    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^numc (compare gpt2/ [^\\]*\\\n.*)$", readme, flags=re.MULTILINE)
+    np.random.default_rng(0).integers(0, tiny_language.VOCABULARY, 64).astype(np.uint16).tofile(tmp_path / "val.bin")
+    own = {"gpt2/": str(tiny), "val.bin": str(tmp_path / "val.bin"), "512": "16"}
+    done = numc_run(*(own.get(word, word) for word in shlex.split(command.replace("\\\n", " "))), "--json")
+    assert done.status == 0, done.err
+    fp32, *units = json.loads(done.out)["results"]
+    assert fp32["name"] == "fp32"
+    assert len(units) == 6
+    assert {unit["name"] for unit in units} <= set(numc.units)
+    assert len({unit["metrics"]["perplexity"] for unit in units}) >= 5
+    assert all(unit["metrics"]["perplexity"] == pytest.approx(fp32["metrics"]["perplexity"], rel=0.05) for unit in units)
 
 
 @pytest.mark.parametrize(
