@@ -146,9 +146,9 @@ def test_codes_out_of_range_and_of_compounds() -> None:
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ((1, 3), "format 'x': 1 exponent bits, want 2 to 8"),
-        ((9, 3), "format 'x': 9 exponent bits, want 2 to 8"),
-        ((8, 3, True, True), "format 'x': 8 exponent bits, want 2 to 7 where there are no infinities"),
+        ((0, 3), "format 'x': 0 exponent bits, want 1 to 8"),
+        ((9, 3), "format 'x': 9 exponent bits, want 1 to 8"),
+        ((8, 3, True, True), "format 'x': 8 exponent bits, want 1 to 7 where there are no infinities"),
         ((5, 24), "format 'x': 24 significand bits, want 0 to 23"),
         ((8, 7, True, False, 4), "format 'x': 4 parts, want 1 to 3 of bf16, 1 of any other"),
         ((5, 10, True, False, 2), "format 'x': 2 parts, want 1 to 3 of bf16, 1 of any other"),

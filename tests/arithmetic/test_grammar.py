@@ -226,7 +226,7 @@ _CHUNK = "want a whole number from 1 to 2147483647"
         ("e6m9:rne:sr8", "'e6m9': ':sr8' after ':rne', keep one of them"),
         ("bf16x2:rtz", "'bf16x2:rtz': the parts of a bf16xN round to nearest even, use rne or srN"),
         ("bf16x4", "format 'bf16x4': want bf16x1, bf16x2 or bf16x3"),
-        ("e9m3", "format 'e9m3': 9 exponent bits, want 2 to 8"),
+        ("e9m3", "format 'e9m3': 9 exponent bits, want 1 to 8"),
         ("2/5/2/d", "format '2/5/2/d': want 1/X/Y/d (with subnormals) or 1/X/Y/n (without)"),
         ("1/5/2/s", "format '1/5/2/s': want 1/X/Y/d (with subnormals) or 1/X/Y/n (without)"),
         (

@@ -84,7 +84,23 @@ def by_neighbours(x: Fraction, name: str, rounding: str) -> float:
     return math.inf if rounding in ("rne", "rna", "rup") else float(fmt.max_finite)
 
 
-SMALL = ["e2m0", "e2m1", "e2m2n", "e2m3fn", "e2m0fn", "e3m0", "e3m2", "e3m1fn", "e4m3", "e4m3fn", "e4m3fn:nan", "e3m2n"]
+SMALL = [
+    "e1m1",
+    "e1m3",
+    "e1m2fn",
+    "e2m0",
+    "e2m1",
+    "e2m2n",
+    "e2m3fn",
+    "e2m0fn",
+    "e3m0",
+    "e3m2",
+    "e3m1fn",
+    "e4m3",
+    "e4m3fn",
+    "e4m3fn:nan",
+    "e3m2n",
+]
 MIRROR = {"rup": "rdn", "rdn": "rup"}
 
 

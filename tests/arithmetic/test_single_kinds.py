@@ -357,7 +357,13 @@ OTHERS = [
     *("e4m3fnuz", "e5m2fnuz:nan", "e8m0fnu", "e8m0fnu:nan", "fp4_e2m1", "e5m2:sat", "e4m3b11fnuz", "e5m4b12n"),
     *("binary8p3", "binary8p1", "binary8p1ue", "binary8p4uf", "binary8p8uf", "binary8p7sf", "binary8p3:sat"),
     *("posit8", "posit(8,0)", "posit(6,3)", "fixed(3,4)", "ufixed(3,4)", "fixed(0,8)", "nf4", "table(1,2,4,-1)"),
-    *("float(3,2,bias=9,infinities=0,nan=none)", "float(4,2,signed=0)", "float(4,1,bias=4,subnormals=0,largest=27)"),
+    *(
+        "float(3,2,bias=9,infinities=0,nan=none)",
+        "float(4,2,signed=0)",
+        "e1m3",
+        "e1m6fn:nan",
+        "float(4,1,bias=4,subnormals=0,largest=27)",
+    ),
 ]
 
 
@@ -445,6 +451,7 @@ OPERATORS = [
         "mac(ufixed(4,4),datapath=exact)",
     ),
     *("fma(a=e8m0fnu,b=bf16,acc=fp32)", "fmac(binary8p3,chunk=8)", "fmac(e5m2:sat)", "fma(a=binary8p4,acc=binary16p8)"),
+    *("fmac(e1m7)", "fma(a=e1m3,acc=e1m9fn,chunk=4)", "mac(e1m9,datapath=exact)"),
     *("fma(a=fp4_e2m1,acc=e4m3fnuz:rtz)", "fma(a=posit8,acc=e6m9n)", "fmac(e4m3fnuz:sr8)"),
     *("fma(a=e4m3fnuz,b=posit8,acc=bf16,product=e5m2fnuz)", "fma(a=table(-3,0.1,2),acc=fp16,datapath=exact)"),
 ]
@@ -514,7 +521,7 @@ def test_products_with_inserted_zeros_keep_the_products_of_formats_without_a_zer
         ("float(4,3,largest=120)", "format 'float(4,3,largest=120)': largest code 120, want 1 to 119"),
         ("float(4,3,signed=0,nan=zero)", "format 'float(4,3,signed=0,nan=zero)': nan=zero is the code of -0, which "
          "needs a sign and a zero"),
-        ("float(1,3)", "format 'float(1,3)': 1 exponent bits, which leave no finite number but 0"),
+        ("float(1,0)", "format 'float(1,0)': 1 exponent bits, which leave no finite number but 0"),
         ("float(4,3,infinities=0,nan=ieee)", "format 'float(4,3,infinities=0,nan=ieee)': nan=ieee are the codes above "
          "the infinity, which there is none of"),
         (

@@ -128,7 +128,7 @@ def _largest(fmt: Record) -> float:
     last = codes - 1 - (fmt.nan == "ones") if fmt.finite else codes - 2**fmt.significand_bits - 1
     exponent, fraction = divmod(last, 2**fmt.significand_bits)
     bias = 2 ** (fmt.exponent_bits - 1) - 1
-    return float(np.ldexp(1 + fraction / 2**fmt.significand_bits, exponent - bias))
+    return float(np.ldexp((exponent > 0) + fraction / 2**fmt.significand_bits, max(exponent, 1) - bias))
 
 
 def _split(x: F64, count: int) -> list[F64]:

@@ -102,6 +102,7 @@ class Record(Format):
         """Whether IEEE-754 gives the sign, the bias and the zeros; the code of NaN and the largest value may differ."""
         return (
             self.signed
+            and self.exponent_bits > 1
             and self.bias == _usual_bias(self.exponent_bits)
             and self.nan != "zero"
             and self.zero
@@ -392,9 +393,10 @@ def _usual_bias(exponent_bits: int) -> int:
 def _check_usual(fmt: Record) -> None:
     # An 8-bit exponent without infinities would reach 2^128, which the binary32 carrier cannot hold.
     top = 7 if fmt.finite else 8
-    if not 2 <= fmt.exponent_bits <= top:
+    least = 2 - (fmt.subnormals and fmt.significand_bits > 0)
+    if not least <= fmt.exponent_bits <= top:
         raise NumcError(
-            f"format '{fmt.name}': {fmt.exponent_bits} exponent bits, want 2 to {top}"
+            f"format '{fmt.name}': {fmt.exponent_bits} exponent bits, want {least} to {top}"
             + (" where there are no infinities" if fmt.finite else "")
         )
 
@@ -406,7 +408,9 @@ def _check(fmt: Record) -> None:
         raise NumcError(f"format '{fmt.name}': {fmt.significand_bits} significand bits, want 0 to 23")
     if fmt.nan not in NANS:
         raise NumcError(f"format '{fmt.name}': nan={shortened(fmt.nan)}, want {', '.join(NANS)}")
-    if fmt.magnitude_bits < 1 or (fmt.nan == "ieee" and fmt.exponent_bits < 2):
+    if fmt.magnitude_bits < 1 or (
+        fmt.nan == "ieee" and fmt.exponent_bits < 2 - (fmt.subnormals and fmt.significand_bits > 0)
+    ):
         raise NumcError(f"format '{fmt.name}': {fmt.exponent_bits} exponent bits, which leave no finite number but 0")
     if fmt.nan == "ieee" and fmt.finite:
         raise NumcError(f"format '{fmt.name}': nan=ieee are the codes above the infinity, which there is none of")

@@ -120,6 +120,8 @@ def run_time(code: Code, widths: Value, to: Conversion, carrier: Carrier = F32) 
         for e, m in _WITHOUT_NAN:
             both = c.binary("ori", c.binary("xori", exponent, number(e)), c.binary("xori", significand, number(m)))
             gap = c.select(c.compare("eq", both, zero), ulp, gap)
+    elif least == 1:  # what is below the overflow of one exponent bit is subnormal, with twice the distance
+        gap = c.select(c.compare("eq", exponent, one), c.binary("shli", ulp, one), ulp)
     # The quantum can be subnormal in the carrier, which no encoding of a power is, but a product of two powers.
     quantum = c.binary("mulf", power(emin), power(less(zero, significand)))
     return Numbers(
