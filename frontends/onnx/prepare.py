@@ -462,7 +462,17 @@ def _infer_shapes(model: onnx.ModelProto, *, values: bool = True) -> onnx.ModelP
 
 
 def _infer_once(model: onnx.ModelProto, values: bool) -> onnx.ModelProto:
-    named = _without_products(model.graph)
+    hidden = _products(model.graph)
+    while True:
+        inferred = _infer_named(model, values, hidden)
+        if not (zeros := _zeros(inferred.graph, hidden)):
+            return inferred
+        hidden |= zeros
+
+
+def _infer_named(model: onnx.ModelProto, values: bool, hidden: Mapping[tuple[int, int], str]) -> onnx.ModelProto:
+    """Infer shapes but of the outputs of nodes that are hidden, which have their names again then."""
+    _name_outputs(model.graph, dict.fromkeys(hidden, ""))
     try:
         inferred = onnx.shape_inference.infer_shapes(model, data_prop=values)
     except Exception as error:
@@ -470,22 +480,30 @@ def _infer_once(model: onnx.ModelProto, values: bool) -> onnx.ModelProto:
             raise MemoryError from None
         raise NumcError(f"shapes of the model contradict each other: {_first_line(error)}") from None
     finally:
-        _name_products(model.graph, named)
-    _name_products(inferred.graph, named)
+        _name_outputs(model.graph, hidden)
+    _name_outputs(inferred.graph, hidden)
     return inferred
 
 
-def _without_products(graph: onnx.GraphProto) -> dict[int, str]:
-    """Take away the names of the products of queries and keys, by node: onnx infers 0 of a free number of keys."""
+def _products(graph: onnx.GraphProto) -> dict[tuple[int, int], str]:
+    """The products of queries and keys, by node and output: onnx infers 0 of a free number of keys."""
     nodes = [(n, node) for n, node in enumerate(graph.node) if node.op_type == "Attention" and len(node.output) > 3]
-    named = {n: node.output[3] for n, node in nodes}
-    _name_products(graph, dict.fromkeys(named, ""))
-    return named
+    return {(n, 3): node.output[3] for n, node in nodes}
 
 
-def _name_products(graph: onnx.GraphProto, named: Mapping[int, str]) -> None:
-    for n, name in named.items():
-        graph.node[n].output[3] = name
+def _zeros(graph: onnx.GraphProto, hidden: Collection[tuple[int, int]]) -> dict[tuple[int, int], str]:
+    """The results of attentions, by node and output, of which onnx infers 0 because sizes of the values are free."""
+    shapes = {value.name: _shape(value) for value in [*graph.input, *graph.value_info]}
+    return {
+        (n, 0): node.output[0]
+        for n, node in enumerate(graph.node)
+        if node.op_type == "Attention" and (n, 0) not in hidden and shapes.get(node.input[2], ())[2:] == (-1,)
+    }
+
+
+def _name_outputs(graph: onnx.GraphProto, names: Mapping[tuple[int, int], str]) -> None:
+    for (n, output), name in names.items():
+        graph.node[n].output[output] = name
 
 
 def _first_line(error: Exception) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import onnx
 
+from numc.frontends.onnx.carriers.carry import as_given
 from numc.frontends.onnx.conditions.apply import check
 from numc.frontends.onnx.reading.read import origin, unsupported
 from numc.frontends.onnx.rewrites.axes import check_axes
@@ -97,16 +98,16 @@ class Rewriting:
                 nothing=nothing,
                 kind=kind,
             )
+            about = origin(proto), self.kinds.get(proto.name, proto.op_type), opset
             if not self.settled.intersection(proto.output):
                 try:
                     made = self._rewritten(node, rules, rule)
                 except UnknownRankError as reason:
-                    unknown.append((origin(proto), self.kinds.get(proto.name, proto.op_type), opset, str(reason)))
+                    unknown.append((*about, as_given(str(reason))))
                 except RefusedError as reason:
-                    refused.append((origin(proto), self.kinds.get(proto.name, proto.op_type), opset, str(reason)))
+                    refused.append((*about, as_given(str(reason))))
                 except (LookupError, TypeError, ValueError) as error:
-                    why = f"it is not what ONNX defines: {error}"
-                    refused.append((origin(proto), self.kinds.get(proto.name, proto.op_type), opset, why))
+                    refused.append((*about, f"it is not what ONNX defines: {error}"))
             changed = changed or bool(made)
             for one in made:
                 one.doc_string = one.doc_string or origin(proto)

@@ -6,6 +6,7 @@ inputs and the outputs of the model keep the bits of their types.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, MutableMapping
 
 import numpy as np
@@ -28,6 +29,8 @@ _MOVES = frozenset(
     )
 )
 _EXACT = _MOVES | {"Abs", "Neg", "Relu"}
+_WIDE = "/wide"
+"""What follows the name of an input or an output in that of its carrier."""
 _TYPES = ("to", "dtype")
 """Attributes that name a type."""
 _QUANTISED = frozenset(("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"))
@@ -60,7 +63,7 @@ def in_carriers(
     inputs = [value for value in graph.input if value.name in carried and value.name not in constants]
     outputs = [value for value in graph.output if value.name in carried]
     ends = {value.name: value for value in (*inputs, *outputs)}
-    wide = {name: _fresh(f"{name}/wide", names) for name in ends}
+    wide = {name: _fresh(name + _WIDE, names) for name in ends}
     for name in constants.keys() & {value.name for value in outputs}:
         constants[wide[name]] = constants.pop(name)
     for value in inputs:
@@ -76,6 +79,11 @@ def in_carriers(
     for value in ends.values():
         value.type.tensor_type.elem_type = CARRIED[carried[value.name]].storage
     return {name: CARRIED[carried[name]].name for name in ends}
+
+
+def as_given(message: str) -> str:
+    """Return a message in which values of a model have the names that the model gives them."""
+    return re.sub(rf"{_WIDE}\+*'", "'", message)
 
 
 def _fresh(name: str, taken: set[str]) -> str:
