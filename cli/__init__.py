@@ -138,6 +138,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(given: list[str]) -> int:
+    if "_NUMC_COMPLETE" in os.environ:
+        from numc.cli.shells import add_shells
+
+        add_shells()
     try:
         with _raised_when_terminated():
             return int(cli.main(given, prog_name="numc", standalone_mode=False) or 0)
