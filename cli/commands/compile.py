@@ -145,14 +145,14 @@ def _check_emit(stage: str, given: Iterable[str]) -> None:
 
 def _folder(path: str) -> Path:
     folder = checked_path(path)
-    if not folder.parent.is_dir():
-        raise NumcError(f"--dump-dir {path}: cannot write: there is no folder {folder.parent}: create it first")
+    if folder.exists() and not folder.is_dir():
+        raise NumcError(f"{path}: is a file: name a folder for the IR")
+    check_writable(folder / "numc.mlir" if folder.exists() else folder)
     try:
         folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise NumcError(f"--dump-dir {path}: cannot create the folder: {error.strerror or error}") from None
-    check_writable(Path(path, "numc.mlir"))
-    return Path(path)
+    except OSError as error:  # such as a full disk
+        raise NumcError(f"{path}: cannot create the folder: {error.strerror or error}: name another place") from None
+    return folder
 
 
 def _summary(made: Description, out: str, seconds: float, cached: bool, want_json: bool) -> None:

@@ -16,6 +16,17 @@ NAME = "results.jsonl"
 _KIND = "numc search 1"
 
 
+def check_new(folder: Path) -> None:
+    """Raise NumcError for a folder with a search."""
+    if _is_begun(folder / NAME):
+        raise NumcError(f"{folder / NAME}: a search is here already: go on with --resume, or name another folder")
+
+
+def _is_begun(path: Path) -> bool:
+    """Whether a file has lines: a kill may have come before the first one."""
+    return path.exists() and path.stat().st_size > 0
+
+
 class Journal:
     """Answers by key, a hash of the bits that are computed and of the samples.
 
@@ -30,11 +41,10 @@ class Journal:
         if self.path is None:
             return
         header = {"kind": _KIND, "digest": digest, **about}
-        begun = self.path.exists() and self.path.stat().st_size > 0  # a kill may have come before the first line
-        if begun and resume:
+        if not resume:
+            check_new(self.path.parent)
+        if _is_begun(self.path):
             self._read(digest)
-        elif begun:
-            raise NumcError(f"{self.path}: a search is here already: go on with --resume, or name another folder")
         else:
             self._append(header)
 

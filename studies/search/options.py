@@ -19,7 +19,7 @@ from numc.studies.search.cluster import threads_of
 from numc.studies.search.driver import Trial
 from numc.studies.search.evaluation import named
 from numc.studies.search.groups import BY
-from numc.studies.search.journal import NAME
+from numc.studies.search.journal import NAME, check_new
 from numc.studies.search.objectives import check_objective
 from numc.studies.search.samplers.greedy import greedy
 from numc.studies.search.samplers.interface import PROPOSALS, Sampler
@@ -202,6 +202,8 @@ def checked_folder(folder: str | os.PathLike[str] | None, resume: bool) -> Path 
     path = checked_path(folder)
     if resume and not (path / NAME).is_file():
         raise NumcError(f"{path}: there is no {NAME} to go on with: name the folder of a search")
+    if not resume:
+        check_new(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

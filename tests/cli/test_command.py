@@ -247,7 +247,7 @@ def test_a_terminal_gets_tables_that_shorten_nothing():
             "compile x.mlir --ops bf17",
             "unknown format 'bf17' (did you mean 'bf16', 'bf16x3' or 'bf16x2'?): want a name",
         ),
-        ("compile x.mlir --dump-dir a/b", "--dump-dir a/b: cannot write: there is no folder a: create it first"),
+        ("compile x.mlir --dump-dir a/b", "a/b: cannot write: there is no folder a: create it first"),
         ("list fma", "table 'fma': unknown (did you mean 'fmas' or 'formats'?): want formats, fmas, units, datapaths"),
         ("compare . --tokens x.txt --length 8 --metric ppl", "unknown metric 'ppl': want top1, top5, mse, cosine, p"),
     ],

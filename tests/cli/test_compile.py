@@ -211,7 +211,7 @@ def test_dump_dir_with_a_folder_where_a_file_would_be(numc_run, folder):
 def test_dump_dir_that_is_a_file(numc_run, folder):
     Path("file").write_text("")
     assert numc_run("compile", folder / "matmul.mlir", "--dump-dir", "file").error == (
-        "--dump-dir file: cannot create the folder: File exists"
+        "file: is a file: name a folder for the IR"
     )
 
 
