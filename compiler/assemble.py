@@ -46,7 +46,7 @@ class HeldWeight:
     held: str
 
     def row(self) -> dict[str, Any]:
-        """What the manifest says of it; the bytes are those in memory."""
+        """The entry of the manifest for it; the bytes are those in memory."""
         name, size = self.described.name, self.described.nbytes
         return {"name": name, "values": self.values, "bytes": size, "held": self.held}
 

@@ -93,7 +93,7 @@ def _is_ours(index: Path) -> bool:
 
 
 def progress_of(folder: Path) -> tuple[int, str]:
-    """How many passes have run, of which `folder` has the dump, and the IR after them; "" before any changed it."""
+    """The number of passes in the dump of `folder`, and the IR after them; "" before any changed it."""
     index = folder / INDEX
     done = len(re.findall(r"^\| \d", index.read_text(encoding="utf-8"), re.MULTILINE)) if index.exists() else 0
     dumped = sorted(folder.glob("[0-9]*.mlir"))

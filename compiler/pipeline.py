@@ -80,7 +80,7 @@ from numc.support.switches import disabled, switched_off
 
 @dataclass(frozen=True)
 class State:
-    """What the user asked for, as far as a pass needs it. All else that a pass needs is in the IR (passes/facts.py)."""
+    """The options of the user that a pass needs. All else that a pass needs is in the IR (passes/facts.py)."""
 
     policy: Policy
     target: Target
@@ -92,7 +92,7 @@ class State:
 
     @staticmethod
     def of(options: Options) -> State:
-        """What `options` ask for on this machine. Raises NumcError for unknown names, and for what a GPU cannot do."""
+        """The state of `options` on this machine. Raises NumcError for unknown names, and for what a GPU cannot do."""
         policy, target = options.resolved()
         if target.backend is GPU and (options.pack_weights or options.statistics):
             what = "weights are not packed" if options.pack_weights else "additions are not counted"
@@ -463,7 +463,7 @@ def stage_of(module: ir.Module) -> str | None:
 
 
 def object_code(state: State) -> Making:
-    """What makes the machine code of a module after stage ``loops``, and of its kernels after stage ``kernels``."""
+    """Maker of the machine code of a module after stage ``loops``, and of its kernels after stage ``kernels``."""
 
     def lower(part: ir.Module) -> None:
         for name, function in stages_of(state.target.backend)["llvm"].items():

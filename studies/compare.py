@@ -228,7 +228,7 @@ def _policies(given: Mapping[str, Any] | Sequence[Any]) -> list[Column]:
 
 
 class _Work:
-    """What all results share: the data, and the program in fp32 that the others are compared with."""
+    """The common part of all results: the data, and the program in fp32 that the others are compared with."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What numc.compare returns: the data of a comparison, and the ways to write it."""
+"""The outcome of numc.compare: the data of a comparison, and the ways to write it."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ however coarse the clock is, and the system has written the file out."""
 
 
 class Stamp(NamedTuple):
-    """What the system says of a file, in bytes and nanoseconds; only the system itself sets the time `changed`."""
+    """The size and times of a file, in bytes and nanoseconds; only the system itself sets the time `changed`."""
 
     size: int
     modified: int

@@ -376,7 +376,7 @@ def counters() -> Counters:
 @in_default_environment
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """What numc and torch do of a module or function; ``str`` gives a report.
+    """The parts of a module or function that numc does, and those left to torch; ``str`` gives a report.
 
     programs: the number of numc's programs. operations: how many operations they have. eager: the operations that torch
     runs, with reasons. graph_breaks: the reasons why torch cut the graph. tables: the arithmetic of every operation,

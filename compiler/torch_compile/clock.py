@@ -1,4 +1,4 @@
-"""How long the operations take that torch runs."""
+"""The times of the operations that torch runs."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def tally() -> contextlib.AbstractContextManager[Counter[tuple[str, str]]]:
 
 
 class Keeping(Protocol):
-    """What knows in which formats tensors are kept between regions: saved.py."""
+    """The formats in which tensors are kept between regions, by saved.py."""
 
     def kept_by(self, region: Region, arithmetic: Arithmetic) -> tuple[dict[int, str], dict[int, str]]:
         """Return the formats of inputs, by number, and of results, if both passes are in one arithmetic."""

@@ -1,4 +1,4 @@
-"""What a forward graph keeps for its backward graph: each tensor in the fewest bytes from which no bit changes."""
+"""The tensors that a forward graph keeps for its backward graph, each in the fewest bytes from which no bit changes."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from numc.support.errors import NumcError
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the next token is chosen: the most probable one, or at random if any of the first three is given.
+    """The choice of the next token: the most probable one, or at random if any of the first three is given.
 
     temperature: what logits are divided by. top_k: only so many tokens, the most probable, may be drawn. top_p: only
     the most probable tokens, as many as have this probability together. seed: of the draws, and of stochastic
@@ -37,7 +37,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Generated:
-    """What a model made of a prompt: the tokens of both; the text without special tokens; the seconds it took.
+    """The answer of a model to a prompt: the tokens of both; the text without special tokens; the seconds it took.
 
     ended: whether the model said that the text ends. cache_bytes: the size of a cache of 8 bits at the end, else None.
     """

@@ -234,7 +234,7 @@ class Operands:
 
 
 def _stored(about: Mapping[str, Any], side: str) -> tuple[Any, Format | None]:
-    """What holds a number of the operand that supplies the ``rows`` or the ``lanes``, and the format of codes.
+    """The type that holds a number of the operand that supplies the ``rows`` or the ``lanes``, and the format of codes.
 
     Bytes of integers have a sign in b.
     """

@@ -1,4 +1,4 @@
-"""What a tensor holds: its elements by exponent and by kind, before their conversion and after it."""
+"""Counts of a tensor: its elements by exponent and by kind, before their conversion and after it."""
 
 from __future__ import annotations
 

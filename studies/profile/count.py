@@ -61,7 +61,7 @@ def profile_of(steps: Sequence[Interval], peak: float | None, bandwidth: float |
 
 @dataclass
 class _Sum:
-    """What is counted for a row. busy: nanoseconds by thread."""
+    """The counts of a row. busy: nanoseconds by thread."""
 
     calls: int = 0
     time: int = 0

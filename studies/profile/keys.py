@@ -1,4 +1,4 @@
-"""What the parts of a program are called in a profile."""
+"""The names of the parts of a program in a profile."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from numc.support.files import checked_path
 @in_default_environment
 @dataclass(frozen=True)
 class Profile(ProfileData):
-    """What the parts of programs took of the time of a run, or of a step of a training: see ProfileData.
+    """The times of the parts of programs in a run, or in a step of a training: see ProfileData.
 
     graph: makes the graph of the parts of the fastest step, with their times.
     """

@@ -21,7 +21,7 @@ from numc.support.processor import processor_name
 
 @dataclass(frozen=True)
 class Roofline:
-    """What a machine can do with a number of threads.
+    """The most that a machine computes and moves in a second with a number of threads.
 
     flops: fp32 operations in a second, two for each lane of an FMA instruction. bandwidth: bytes in a second to and
     from memory. source: ``measured`` or ``given``.

@@ -36,7 +36,7 @@ TEXTS = COLUMNS[:4]
 
 @dataclass(frozen=True)
 class ProfileRow:
-    """What all parts of one layer, role, kind and operator took in one run or step.
+    """The time of all parts of one layer, role, kind and operator in one run or step.
 
     layer: the name of the operation in the model, ``part 7`` if it has none, "" of BETWEEN and OUTSIDE. role: as in the
     table of a policy. kind: ``contraction``, ``chain``, ``elementwise``, ``reduction``, ``gather``, ``fill``, ``copy``,
@@ -85,7 +85,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Event:
-    """What one thread did for a while: thread 0 is the one that ran the program, the others helped it.
+    """The work of one thread for a while: thread 0 is the one that ran the program, the others helped it.
 
     step: the number of the step. begin: in seconds of time.perf_counter.
     """
@@ -103,7 +103,7 @@ class Event:
 @in_default_environment
 @dataclass(frozen=True)
 class ProfileData:
-    """What the parts of programs took of the time of a run, or of a step of a training.
+    """The times of the parts of programs in a run, or in a step of a training.
 
     rows: of the fastest step, the longest first; their shares add up to 1. fastest: its number. steps: all steps, in
     order. roofline: what the rows are compared with. threads: of the runs. events: of all steps, in order.

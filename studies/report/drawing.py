@@ -1,4 +1,4 @@
-"""What the HTML pages of all reports share: their template's environment, numbers as texts, and charts as drawings."""
+"""The common parts of the pages of all reports: their template's environment, numbers as texts, charts as drawings."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Schedule:
 
     @property
     def speedup(self) -> float:
-        """How many times longer the sequence takes."""
+        """The time of the sequence divided by that of the schedule."""
         return self.sequence / self.seconds if self.seconds else 1.0
 
     @property

@@ -1,4 +1,4 @@
-"""What evaluates a policy: a model on data, or a function of the user's. Workers run it, in any process.
+"""The evaluation of a policy: a model on data, or a function of the user's. Workers run it, in any process.
 
 Everything that it needs is plain data: texts, numbers and arrays, of which `message` makes one value.
 """

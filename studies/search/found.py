@@ -1,4 +1,4 @@
-"""What a search finds: the record that numc.search returns."""
+"""The outcome of a search: the record that numc.search returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a search makes small: a number of the cost model (docs/cost.md)."""
+"""The objective of a search, which it makes small: a number of the cost model (docs/cost.md)."""
 
 from __future__ import annotations
 

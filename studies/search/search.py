@@ -57,7 +57,7 @@ class Interrupted(KeyboardInterrupt):
 
 @dataclass(frozen=True)
 class _Subject:
-    """What is searched: a model or a training step, its layers, and what an evaluation needs besides a policy."""
+    """The subject of a search: a model or training step, its layers, and what an evaluation needs besides a policy."""
 
     name: str
     layers: tuple[Layer, ...]

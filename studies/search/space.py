@@ -46,7 +46,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Space:
-    """What a search may choose. settings: those of a policy, in which ``{name}`` stands for a value of an axis."""
+    """The choices of a search. settings: those of a policy, in which ``{name}`` stands for a value of an axis."""
 
     axes: tuple[Axis, ...]
     settings: str

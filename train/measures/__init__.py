@@ -1,1 +1,1 @@
-"""What a training is judged by: metrics, and the time to a target."""
+"""Measures of a training: metrics, and the time to a target."""

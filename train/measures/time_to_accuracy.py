@@ -29,7 +29,7 @@ Names are patterns as in policies, and later ones win; in dgrad and wgrad, a is 
 
 @dataclass(frozen=True)
 class Spent:
-    """What a training has taken on the machine. joules: None where the power of the machine is not known."""
+    """The time and energy of a training so far. joules: None where the power of the machine is not known."""
 
     seconds: float
     joules: float | None

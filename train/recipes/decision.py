@@ -1,4 +1,4 @@
-"""What a recipe decided after a step, and the lines of text that keep it."""
+"""Decisions of a recipe after each step, and the lines of text that keep it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numc.support.json_values import parsed
 @in_default_environment
 @dataclass(frozen=True)
 class Decision:
-    """What a recipe decided after one step of the optimizer.
+    """The decision of a recipe after one step of the optimizer.
 
     step: the number of the step, from 0. used: the name of the arithmetic of this step. values: the numbers that the
     decision was made from, such as ``loss``. next: the arithmetic of the next step. reason: why, as a text; empty if

@@ -1,4 +1,4 @@
-"""What every recipe is: the arithmetic of the next step, decided after each step, beside an unmodified loop."""
+"""The interface of recipes: the arithmetic of the next step, decided after each step, beside an unmodified loop."""
 
 from __future__ import annotations
 

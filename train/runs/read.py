@@ -52,7 +52,7 @@ class Tensors:
 
 @dataclass
 class Observed:
-    """What a report shows over the steps, of the statistics of one step.
+    """The numbers of the statistics of one step that a report shows over the steps.
 
     most: by layer and name of a tensor, and by count, the largest fraction in one execution.
     """

@@ -23,13 +23,13 @@ from numc.train.runs.thin import stretches
 @in_default_environment
 @dataclass(frozen=True)
 class TrainingReport:
-    """What `report` returns: trainings, which it can show."""
+    """The trainings that `report` read, which can show themselves."""
 
     runs: tuple[Run, ...]
 
     @property
     def notes(self) -> list[str]:
-        """What is missing or damaged in the folders, a line for each file."""
+        """The faults of the folders, a line for each file that is missing or damaged."""
         return [*(f"{run.name}/{note}" for run in self.runs for note in run.notes), *groups.notes(self._groups)]
 
     @property

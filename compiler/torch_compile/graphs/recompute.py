@@ -1,4 +1,4 @@
-"""What a backward pass computes again in place of keeping it: results of cheap operations on what it reads anyway.
+"""Tensors that a backward pass computes again, and none keeps: results of cheap operations on what it reads anyway.
 
 A normalisation reads its input in its backward pass, and the layer after it reads its result, often after a ReLU. A
 loop makes the latter of the former, so that only one of both has to be kept.

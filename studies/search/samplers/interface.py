@@ -18,7 +18,7 @@ What it proposes depends on nothing but the problem and the outcomes, so that no
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """What a sampler knows. price: the cost of a candidate, which needs no evaluation. tolerance: see Outcome.
+    """The problem of a sampler. price: the cost of a candidate, which needs no evaluation. tolerance: see Outcome.
 
     trials: the most candidates to propose, None for no bound. proposals: how many samplers propose at once that could
     propose any number. seed: of the sampler's random numbers.
@@ -34,7 +34,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a candidate.
+    """The outcome of the evaluation of a candidate.
 
     cost: its price. worse: by how much its metric is worse than that of fp32; infinite if the evaluation failed.
     holds: whether that is within the tolerance.
