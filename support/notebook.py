@@ -19,9 +19,9 @@ _CARD = (
     "border:1px solid rgba(128,128,128,.4);font:13px/1.5 system-ui,sans-serif;color:inherit;text-align:left"
 )
 _CELL = "padding:2px 16px 2px 0;border:0;background:none;white-space:nowrap;vertical-align:top"
-_FADE = 16
-"""So many pixels at the right of a wide table fade out. The last column has that much room behind it: nothing of a
-table that fits, or that was scrolled to its end, fades."""
+_FADE = 48
+"""So many pixels at the right of a wide table fade out, more than the room between columns, so that a reader sees it.
+The last column has that much room behind it: nothing of a table that fits, or was scrolled to its end, fades."""
 _MASK = f"linear-gradient(to right,#000 calc(100% - {_FADE}px),transparent)"
 _WIDE = f"overflow-x:auto;-webkit-mask-image:{_MASK};mask-image:{_MASK}"
 _RULE = ";border-bottom:1px solid rgba(128,128,128,.4)"
@@ -64,8 +64,9 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     body = "".join(row(cells, "td") for cells in rows[:ROWS])
     rest = note(f"and {len(rows) - ROWS} more") if len(rows) > ROWS else ""
     head = row(columns, "th", ";font-weight:600;opacity:.7" + _RULE)
-    made = f'<table style="border-collapse:collapse;border:0;margin:0">{head}{body}</table>'
-    return f'<div style="{_WIDE}">{made}</div>{rest}'
+    whole = f'<table style="border-collapse:collapse;border:0;margin:0">{head}{body}</table>'
+    room = f"display:inline-block;padding-right:{_FADE - 16}px"
+    return f'<div style="{_WIDE}"><div style="{room}">{whole}</div></div>{rest}'
 
 
 def note(sentence: str) -> str:
@@ -75,7 +76,8 @@ def note(sentence: str) -> str:
 
 def on_white(drawing: str) -> str:
     """Return a drawing on a white ground, for which its colours are made: no one says whether a notebook is dark."""
-    return f'<div style="background:#fff;border-radius:6px;margin-top:10px;max-width:486px;padding:8px">{drawing}</div>'
+    fitting = drawing.replace("<svg ", '<svg style="max-width:100%;height:auto" ', 1)
+    return f'<div style="background:#fff;border-radius:6px;margin-top:10px;max-width:486px;padding:8px">{fitting}</div>'
 
 
 def fields(parts: Sequence[tuple[str, int]]) -> str:

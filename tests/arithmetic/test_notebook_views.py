@@ -115,7 +115,7 @@ def test_a_table_that_goes_on_fades_and_one_that_ends_does_not(width, goes_on, t
     shown = notebook.card("a model", notebook.table(["name", *("column" * 2 for _ in range(6))], [["row", *range(6)]]))
     (tmp_path / "x.html").write_text(f"<!DOCTYPE html><main>{shown}</main>")
     look = """(() => {
-      const table = inner.querySelector('table'), room = table.parentElement, cell = table.rows[0].lastChild;
+      const table = inner.querySelector('table'), room = table.closest('[style*=mask]'), cell = table.rows[0].lastChild;
       const text = inner.createRange(); text.selectNodeContents(cell);
       const fade = parseFloat(/100% - (\\d+)px/.exec(getComputedStyle(room).maskImage)[1]);
       const end = () => room.getBoundingClientRect().right - fade - text.getBoundingClientRect().right;

@@ -72,7 +72,8 @@ def test_a_notebook_shows_the_table_escaped_and_without_times() -> None:
         assert part in shown
     assert "<i>" not in html
     assert "time" not in re.findall(r"<th[^>]*>([^<]*)</th>", html)
-    assert Drawing(comparison_charts.accuracy(made_up()), "points", height=220.0).svg(470) in html
+    drawn = Drawing(comparison_charts.accuracy(made_up()), "points", height=220.0).svg(470)
+    assert f'<svg style="max-width:100%;height:auto" {drawn.removeprefix("<svg ")}' in html
     assert "<svg" not in replace(made_up(), results=made_up().results[:1])._repr_html_(), "one point is no chart"
     Comparison(**{**vars(made_up()), "model": ""})._repr_html_()
 
