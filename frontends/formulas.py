@@ -40,7 +40,7 @@ ABOUT_TENSORS = ("size", "count", "at", "each", "total")
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a tensor: its sizes, or None without its rank; and its elements.
+    """The known facts of a tensor: its sizes, or None without its rank; and its elements.
 
     A free size is its name, if it has one, or None: those of one name are equal.
     """

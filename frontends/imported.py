@@ -1,4 +1,4 @@
-"""What every front end hands to the compiler: linalg text, and what the arguments of its function are."""
+"""The record that every front end hands to the compiler: linalg text, and the arguments of its function."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def has_inputs(model: object) -> bool:
 
 
 def title_of(model: object) -> str:
-    """What messages and reports call a model: its file, or what it is."""
+    """The name of a model in messages and reports: its file, or its type."""
     return os.fspath(model) if isinstance(model, (str, os.PathLike)) else type(model).__name__
 
 

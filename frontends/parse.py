@@ -30,7 +30,7 @@ def parse_module(text: str, name: str) -> ir.Module:
 
 
 def _explained(text: str, name: str, error: ir.MLIRError) -> str:
-    """What is wrong with a text, and where: the line and a caret below the place, if the parser names one."""
+    """The fault of a text and its place: the line and a caret below the place, if the parser names one."""
     first = next(iter(error.error_diagnostics), None)
     what = "not valid MLIR of this version"
     if first is None:

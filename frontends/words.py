@@ -1,4 +1,4 @@
-"""What the importer says of a failure, in words of users. The one way on which its diagnostics get into messages.
+"""Failures of the importer in words of users. The one way on which its diagnostics get into messages.
 
 torch-mlir speaks of operations, types and attributes of MLIR, which a model does not have. What is not known here is
 told by what the caller knows: the operator, the types of its operands, its attributes.

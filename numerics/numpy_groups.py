@@ -105,7 +105,7 @@ def round_groups(
 
 
 def largest_magnitude(x: F32Array, fmt: GroupFormat) -> np.float32:
-    """What the conversion of a tensor depends on: its largest magnitude.
+    """The fact on which the conversion of a tensor depends: its largest magnitude.
 
     An infinity or a NaN makes it NaN, but for formats of which only finite values count. 0 for an empty tensor.
     """

@@ -98,7 +98,7 @@ class WidthRange:
 
 @dataclass(frozen=True, kw_only=True)
 class Abi:
-    """What the runtime needs to call the code: the entry `void f(void **args)`, its arguments in order, its results."""
+    """The means to call the code: the entry `void f(void **args)`, its arguments in order, its results."""
 
     entry: str
     arguments: tuple[Input | Weight, ...]

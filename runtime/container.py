@@ -40,7 +40,7 @@ MAX_IR = 1 << 28
 
 @dataclass(frozen=True)
 class Description:
-    """What a program file says of the program, without its code and its weights."""
+    """The description of a program in its file, without its code and its weights."""
 
     abi: Abi
     manifest: dict[str, Any]
@@ -62,7 +62,7 @@ class Contents:
 
     @property
     def description(self) -> Description:
-        """What a program file of these contents says."""
+        """The description in a program file of these contents."""
         return Description(self.abi, self.manifest, len(self.code))
 
     @property

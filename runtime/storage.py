@@ -60,7 +60,7 @@ class Panels:
 
 @dataclass(frozen=True)
 class Storage:
-    """How a weight is stored, and the layout of its values in memory.
+    """The storage of a weight in a file, and the layout of its values in memory.
 
     shape: batches, rows or lanes, and k; the values are stored in that order. panels: None is the same order in memory.
     stored_bytes: the size in a program file, with the tail, which is stored as it is. words: how many float32 numbers

@@ -1,4 +1,4 @@
-"""What users give as arrays: numpy's arrays, torch's tensors, lists, and objects of which none becomes an array.
+"""The arrays of users: numpy's arrays, torch's tensors, lists, and objects of which none becomes an array.
 
 torch is not imported here: a caller with a tensor has done that.
 """

@@ -118,7 +118,7 @@ def _checked(range_: WidthRange, value: Any) -> Chosen | WidthByRatio:
 
 
 class Options:
-    """What one run is told about widths, as the runtime reads it, and what the run has chosen after it."""
+    """The widths that one run is told, as the runtime reads them, and those that it has chosen at its end."""
 
     def __init__(self, ranges: Sequence[WidthRange], given: Any) -> None:
         """Raises NumcError for widths that the ranges do not have."""

@@ -1,4 +1,4 @@
-"""What objects show of themselves in notebooks: small HTML without scripts, for light and dark grounds alike.
+"""Views of objects in notebooks: small HTML without scripts, for light and dark grounds alike.
 
 Texts take the colour of the notebook, and lines are grey with transparency, so that no ground has to be known. Every
 text is escaped: names come from users and models.

@@ -72,7 +72,7 @@ def sorted_with_places(
 
 
 def _first_read(results: Values, dim: int) -> int | None:
-    """How many of the first elements along `dim` are read; None for all."""
+    """The number of first elements along `dim` that are read; None for all."""
     most = 0
     for use in (use for result in results for use in result.uses):
         op = use.owner
@@ -205,7 +205,7 @@ def _for_each(sizes: Sequence[Size], start: Values, step: Callable[[Values, Valu
 
 
 def _passes(size: Size) -> ir.Value:
-    """How often runs double until they are as long as a row."""
+    """The number of doublings after which a run is as long as a row."""
     if isinstance(size, int):
         return index_of(max(size - 1, 0).bit_length())
     word = ir.IntegerType.get_signless(64)

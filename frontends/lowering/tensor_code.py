@@ -75,7 +75,7 @@ def elementwise(
 
 
 def inlined(block: ir.Block, arguments: Sequence[ir.Value]) -> ir.Value:
-    """What a block yields for these values of its arguments."""
+    """Write the operations of a block again with these values of its arguments; return the value that it yields."""
     values = dict(zip(block.arguments, arguments, strict=True))
     for inner in block.operations:
         if inner.operation.name == "tm_tensor.yield":

@@ -1,4 +1,4 @@
-"""What the front ends for ONNX and PyTorch share: torch-mlir's pipelines, diagnostics, and checks at run time."""
+"""The common part of the front ends: torch-mlir's pipelines, diagnostics, and checks at run time."""
 
 from __future__ import annotations
 

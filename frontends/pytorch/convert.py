@@ -127,7 +127,7 @@ def _operands(node: fx.Node) -> tuple[list[str], dict[str, Any]]:
 
 
 def _example(value: Any) -> Any:
-    """What an operation alone has for a value: a tensor, or for a number that of the example; None for others."""
+    """The stand-in for a value in an operation alone: a tensor, or the number of the example; None for others."""
     if isinstance(value, (torch.SymInt, torch.SymFloat)):
         return value.node.hint
     return value if isinstance(value, torch.Tensor) else None

@@ -51,7 +51,7 @@ def in_worker() -> bool:
 
 
 def memory() -> float:
-    """How many bytes the task of this process may take, beyond what the worker had when it was forked."""
+    """The bytes that the task of this process may take, beyond what the worker had when it was forked."""
     return _memory
 
 

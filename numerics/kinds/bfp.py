@@ -79,12 +79,12 @@ class Bfp(GroupFormat):
 
     @property
     def window(self) -> int:
-        """How many exponents below the largest one of the tensor a group can have."""
+        """The number of exponents that a group can have below the largest one of the tensor."""
         return (1 << self.exponent_bits) - 1
 
     @property
     def chunks(self) -> int:
-        """How many times a group is stored, with CHUNK magnitude bits each."""
+        """The number of times that a group is stored, with CHUNK magnitude bits each."""
         return -(-self.magnitude_bits // CHUNK)
 
     def group_bits(self, size: int) -> int:
@@ -135,7 +135,7 @@ class Bfp(GroupFormat):
         return [signed(times_power(m, shift), is_negative(value)) for m, value in zip(sizes, values, strict=True)]
 
     def shared_by(self, largest: float) -> float:
-        """The same on arrays."""
+        """Return the largest exponent of a tensor by its largest magnitude, as `shared` does."""
         return float(math.frexp(largest)[1] - 1) if 0 < largest < math.inf else 0.0
 
     def quantize(self, values: F32Array, shared: float, to_integer: ToInteger) -> tuple[F64Array, F64Array]:

@@ -1,4 +1,4 @@
-"""What the exact definitions of the kinds of groups have in common: magnitudes, exponents and units of a group."""
+"""The common part of the exact definitions of the kinds of groups: magnitudes, exponents and units of a group."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def signed(size: int, negative: bool) -> Value:
 
 
 def units(value: Value, shift: int, to: GroupConversion, noise: int) -> int:
-    """How many times 2^shift quanta the magnitude of a value rounds to."""
+    """The number of quanta of 2^shift to which the magnitude of a value rounds."""
     size = magnitude(value)
     if shift <= 0:
         return size << -shift

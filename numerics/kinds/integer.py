@@ -126,7 +126,7 @@ class Int(GroupFormat):
         return -q if is_negative(value) else q
 
     def shared_by(self, largest: float) -> float:
-        """The same on arrays."""
+        """Return the scale of a tensor by its largest magnitude, as `shared` does."""
         import numpy as np
 
         if not math.isfinite(largest):

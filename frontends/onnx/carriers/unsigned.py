@@ -35,7 +35,7 @@ def _moved(emit: Emitter, value: str, to: str = "") -> str:
 
 
 def _ordered(emit: Emitter, node: onnx.NodeProto, wide: Collection[str]) -> None:
-    """What depends on the order of numbers."""
+    """Move the operands and results of a node whose outcome depends on the order of numbers."""
     node.input[:] = [_moved(emit, name) if name in wide else name for name in node.input]
     results = {name: emit.fresh() for name in node.output if name in wide}
     node.output[:] = [results.get(name, name) for name in node.output]

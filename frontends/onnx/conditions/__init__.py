@@ -1,1 +1,1 @@
-"""What operators of ONNX ask of the sizes and the elements of their inputs."""
+"""The conditions of operators of ONNX on the sizes and the elements of their inputs."""

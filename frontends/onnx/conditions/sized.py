@@ -1,4 +1,4 @@
-"""What the tables of conditions share: what is known of inputs, and that they have certain sizes."""
+"""The common part of the tables of conditions: the known facts of inputs, and that they have certain sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators ask of the sizes and the elements of their inputs, by domain and operator.
+"""The conditions on the sizes and the elements of inputs, by domain and operator.
 
 Sizes and attributes are those of the newest opset: older models have been converted. What a type already says, such as
 that the operands of a sum fit together, a run checks anyway (passes/imported/run_time_checks.py).

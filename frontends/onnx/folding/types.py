@@ -1,4 +1,4 @@
-"""What is known of the types of values while the nodes of an ONNX graph are folded, one after the other."""
+"""The known types of values while the nodes of an ONNX graph are folded, one after the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ONNX's schemas say of a node: its inputs, its outputs, and its attributes. Runs in the worker."""
+"""The parts of a node by ONNX's schemas: its inputs, its outputs, and its attributes. Runs in the worker."""
 
 from __future__ import annotations
 

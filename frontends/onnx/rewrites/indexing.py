@@ -126,7 +126,7 @@ def _sized(node: Node, value: str, axis: int, size: int, rank: int) -> str:
 
 
 def random(_: Node) -> None:
-    """What draws random numbers."""
+    """Refuse an operator that draws random numbers."""
     raise RefusedError("draws random numbers: give them to the model as an input")
 
 
@@ -373,7 +373,7 @@ def scatter_nd(node: Node) -> None:
 
 
 def _depth(node: Node, indices: str, dimensions: int) -> int:
-    """How many dimensions indices count. Raises RefusedError unless they are fixed, and there are as many."""
+    """The number of dimensions that indices count. Raises RefusedError unless they are fixed, and there are as many."""
     depth = node.shape(indices)[-1]
     if depth is None:
         raise RefusedError(f"the last dimension of '{indices}' has no fixed size: give shapes={{...}} or --shape")

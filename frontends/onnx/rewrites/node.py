@@ -1,4 +1,4 @@
-"""What a rewriting function gets: a node, what is known of its values, and the means to write other nodes instead."""
+"""The argument of a rewriting function: a node, the facts of its values, and the means to write other nodes instead."""
 
 from __future__ import annotations
 

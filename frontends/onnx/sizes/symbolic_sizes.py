@@ -45,7 +45,7 @@ def more_sizes(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
 
 
 class _Known:
-    """What is known of the values of a graph: the types of all, the elements of those that consist of sizes."""
+    """The known facts of the values of a graph: the types of all, the elements of those that consist of sizes."""
 
     def __init__(self, graph: onnx.GraphProto) -> None:
         self.types = {value.name: value.type for value in [*graph.input, *graph.value_info, *graph.output]}

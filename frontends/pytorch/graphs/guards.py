@@ -1,4 +1,4 @@
-"""What torch assumed of free sizes when it traced a model, as checks of a run.
+"""Checks of a run: assumptions of torch on free sizes when it traced a model.
 
 A decomposition or a module may look at a size, and the trace then holds only for sizes of which the same is true.
 torch.export and run_decompositions keep such conditions to themselves: other sizes would give wrong results.

@@ -164,7 +164,7 @@ def _call(node: fx.Node, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
 
 
 def _about(node: fx.Node, value: Any) -> dict[str, Any]:
-    """What is known of an operation where a node is, which yields a value."""
+    """The known facts of the operation at a node, which yields a value."""
     return {**{key: known for key, known in node.meta.items() if key != "tensor_meta"}, "val": value}
 
 

@@ -97,7 +97,7 @@ def _cropped(node: Node, inputs: list[str], changed: dict[str, Any], to: str, cu
 
 
 def _output_padding(node: Node, windows: Windows) -> list[int]:
-    """How much longer the result is than its last window reaches."""
+    """The elements of the result behind the reach of its last window, by axis."""
     more = list(node.attribute("output_padding", ())) or [0] * windows.rank
     limits = [max(pair) for pair in zip(windows.strides, windows.dilations, strict=True)]
     if len(more) != windows.rank or any(not 0 <= number < limit for number, limit in zip(more, limits, strict=True)):

@@ -22,7 +22,7 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class _Axis:
-    """How an axis is resized. Both lengths are at least 1; roi: where the part begins and ends that is resized."""
+    """The resizing of an axis. Both lengths are at least 1; roi: where the part begins and ends that is resized."""
 
     axis: int
     before: int

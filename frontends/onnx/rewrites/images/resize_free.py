@@ -107,7 +107,7 @@ def _emit_scaled(node: Node, before: str, grown: str, shrunk: str) -> str:
 
 @dataclass(frozen=True)
 class _Axis:
-    """How an axis is resized. before, after: its lengths; scale: a numerator and a denominator. All are lists of one.
+    """The resizing of an axis. before, after: its lengths; scale: a numerator and a denominator. All are lists of one.
 
     rank: of the image. coordinates: the attribute coordinate_transformation_mode. shrinks: whether its scale is below
     1; None if a run computes the scale.

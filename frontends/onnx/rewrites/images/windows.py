@@ -36,7 +36,7 @@ class Windows:
 
     @property
     def extents(self) -> list[int]:
-        """How far a window reaches."""
+        """The reach of a window by axis, with its dilation."""
         return [(k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True)]
 
     def on(self, image: Sequence[int]) -> Windows:
@@ -61,7 +61,7 @@ class Windows:
         return replace(self, kernel=kernel, before=before, after=after, auto="", is_ceil=False)
 
     def counts(self, image: Sequence[int]) -> list[int]:
-        """How many windows there are in an image, with the padding `before` and `after`."""
+        """The number of windows in an image by axis, with the padding `before` and `after`."""
         rows = zip(image, self.extents, self.strides, self.before, self.after, strict=True)
         return [(size + low + high - extent) // s + 1 for size, extent, s, low, high in rows]
 

@@ -79,7 +79,7 @@ def any_number_kept() -> Iterator[None]:
 
 
 def kept(boxes: torch.Tensor, scores: torch.Tensor, limit: float) -> torch.Tensor:
-    """What is known of the result of torchvision::nms without the boxes."""
+    """Return a tensor like the result of torchvision::nms, as far as it is known without the boxes."""
     torch._check(boxes.dim() == 2, lambda: f"boxes should be a 2d tensor, got {boxes.dim()}D")
     torch._check(boxes.size(1) == 4, lambda: f"boxes should have 4 elements in dimension 1, got {boxes.size(1)}")
     torch._check(scores.dim() == 1, lambda: f"scores should be a 1d tensor, got {scores.dim()}D")
