@@ -85,10 +85,10 @@ class _Whole(ShellComplete):
         """Return what the word may become. Behind the = of an option, click completes what is behind it alone."""
         option, equals, _ = incomplete.partition("=")
         named = option + equals if equals and option.startswith("-") else ""
-        found = [item for item in super().get_completions(args, incomplete) if item.type == "plain"]
-        for item in found:
+        items = [item for item in super().get_completions(args, incomplete) if item.type == "plain"]
+        for item in items:
             item.value = (named + item.value).removeprefix(self._before)
-        return found
+        return items
 
     def format_completion(self, item: CompletionItem[Any]) -> str:
         """Return the line of a name, with what it means, if that is known."""

@@ -166,7 +166,8 @@ def test_the_command_of_the_readme_under_six_units(numc_run, tiny, tmp_path):
     assert len(units) == 6
     assert {unit["name"] for unit in units} <= set(numc.units)
     assert len({unit["metrics"]["perplexity"] for unit in units}) >= 5
-    assert all(unit["metrics"]["perplexity"] == pytest.approx(fp32["metrics"]["perplexity"], rel=0.05) for unit in units)
+    near = pytest.approx(fp32["metrics"]["perplexity"], rel=0.05)
+    assert all(unit["metrics"]["perplexity"] == near for unit in units)
 
 
 @pytest.mark.parametrize(
