@@ -22,9 +22,9 @@ def format_of(
 ) -> str:
     """Make a format of its values, and return its text: the name, which is one wherever formats have texts.
 
-    values: binary32 numbers in the order of their codes, 2 to 65536 of them, none twice; a NaN may be among them. Or a
-    TOML file with ``name``, ``values`` and, if it is not rne, ``round``. round: the rounding of a text without one; to
-    nearest, a tie goes to the even code.
+    values: binary32 numbers in the order of their codes, 2 to 65536 of them, none twice, one of them 0; a NaN may be
+    among them. Or a TOML file with ``name``, ``values`` and, if it is not rne, ``round``. round: the rounding of a text
+    without one; to nearest, a tie goes to the even code.
 
     Numbers beyond the largest value become that value. Posits, takums, logarithmic numbers and codebooks are such
     lists. Raises NumcError for a list that is none, for a name that numc has for something else, and for a file that is
@@ -36,7 +36,13 @@ def format_of(
     called = checked_name("format", name, "takum8", OPERATORS)
     _check_text(called)
     numbers = tuple(_number(called, value) for value in values)
-    DEFINED[called] = Table(numbers, f"{called}#{version_of(repr((numbers, round)))}", round or "rne")
+    table = Table(numbers, f"{called}#{version_of(repr((numbers, round)))}", round or "rne")
+    if 0 not in numbers:
+        raise NumcError(
+            f"format '{called}': no zero among {len(numbers)} values, which padding and empty sums are: want 0 in the "
+            "list; only a codebook in the text of an operator, table(v,w,...), goes without"
+        )
+    DEFINED[called] = table
     forget()
     return called
 
