@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,7 @@ from numc.numerics.circuits.number import Number, Whole, here
 from numc.numerics.circuits.real import Real
 from numc.numerics.circuits.traced import Traced
 from numc.numerics.datapaths import Parameter
+from numc.numerics.defined.bounded import bounded
 from numc.numerics.operators import Fma
 from numc.support.errors import NumcError, shortened
 
@@ -75,8 +77,10 @@ class Definition:
 
     def _result(self, function: Function, *args: Any, **parameters: int) -> Any:
         """The result of a function of the user's; what it raises is told with its line."""
+        is_traced = isinstance(args[-1], Number | Traced)
         try:
-            return function(*args, **parameters)
+            with bounded(self.name, function) if is_traced else nullcontext():
+                return function(*args, **parameters)
         except NumcError:
             raise
         except Exception as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import arithmetic_vectorised as vectorised
 import definitions
 import numc
 from numc.numerics.circuits import Real, Whole, decoded, rounded, scaled, select
+from numc.numerics.defined import bounded
 from numc.numerics.defined.loading import define_from
 from numc.numerics.formats import FORMATS
 from numc.numerics.grammar import parse_conversion, parse_fma
@@ -113,6 +115,35 @@ def test_what_is_wrong_with_a_definition(function: Callable[..., Any], more: dic
         _register(function, **more)
 
 
+def test_a_loop_that_does_not_end_is_told_with_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless(a: Real, b: Real, c: Real) -> Real:
+        n = a.significand
+        while True:
+            n = n ^ 1
+        return scaled(n, 0)
+
+    def counting(a: Real, b: Real, c: Real) -> Real:
+        n = 0
+        while True:
+            n += 1
+
+    def halved(a: Real, b: Real, c: Real) -> Real:
+        n = a.significand
+        while n:
+            n = n >> 1
+        return scaled(n, 0)
+
+    monkeypatch.setattr(bounded, "MOST_LINES", 5000)
+    for function in (endless, counting):
+        with pytest.raises(
+            NumcError, match=r"operator 'mine': test_definitions.py, line \d+: 5000 lines were run and it"
+        ):
+            _register(function)
+    with pytest.raises(NumcError, match="test_definitions.py, line .*: if, and, or, not, in or while on a number that"):
+        _register(halved)
+    assert sys.gettrace() is None
+
+
 def test_what_is_wrong_with_a_register() -> None:
     def last(c: Real, register: Whole) -> Real:
         return rounded(scaled(register, -4), "fp32") + c
@@ -207,7 +238,11 @@ def test_a_format_has_a_version_and_a_rounding() -> None:
         ([1.0, 1.0], {}, "format 'mine.*': the value 1.0 is there twice, keep one of them"),
         ([0.0, 1.0, math.nan, math.nan], {}, "the value nan is there twice"),
         ([1.0, math.nan], {}, "1 number, want at least 2"),
-        ([1.0, -1.0], {}, "format 'mine': no zero among 2 values, which padding and empty sums are: want 0 in the list"),
+        (
+            [1.0, -1.0],
+            {},
+            "format 'mine': no zero among 2 values, which padding and empty sums are: want 0 in the list",
+        ),
         ([0.0, math.inf], {}, "inf is no finite float32 number: want those, and nan"),
         ([0.0, 0.1], {}, "0.1 is no finite float32 number"),
         ([0.0, "x"], {}, "format 'mine': x is no finite float32 number"),
@@ -229,7 +264,11 @@ def test_what_is_wrong_with_a_list_of_values(values: list[Any], more: dict[str, 
         ("f.toml", 'name = "mine"\nvalues = [0, 1', "not TOML"),
         ("f.toml", 'name = "mine"\nvalue = [0, 1]', "unknown key 'value': want name"),
         ("f.toml", 'name = "mine"\nvalues = [0.5, 1]', "format 'mine': no zero among 2 values, which padding and"),
-        ("f.toml", 'name = "mine"\nvalues = [0, 1, 1]', "format 'mine.*': the value 1.0 is there twice, keep one of them"),
+        (
+            "f.toml",
+            'name = "mine"\nvalues = [0, 1, 1]',
+            "format 'mine.*': the value 1.0 is there twice, keep one of them",
+        ),
         ("f.toml", "values = [0, 1]", 'format file .*: want name = "..."'),
         ("f.toml", None, "No such file or directory"),
         ("f.py", "import numc\n\n1 / 0", r"definitions '.*f.py', line 3: ZeroDivisionError: division by zero"),
