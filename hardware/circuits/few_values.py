@@ -16,7 +16,7 @@ from numc.numerics.formats.rounding import round_real
 from numc.numerics.formats.steps import steps
 from numc.support.errors import NumcError
 
-MOST_BITS = 8
+MOST_BITS = 16
 """The bits of codes that have tables."""
 
 
@@ -56,11 +56,12 @@ def encode_few(x: Real, to: Conversion) -> Whole:
     rounding = _steps(to)
     last = len(rounding.codes) - 1
     key = rounding.key(x)
-    number: Whole = 0
-    starts = (*rounding.starts, *[rounding.beyond] * ((1 << last.bit_length()) - len(rounding.starts)))
-    for bit in reversed(range(last.bit_length())):
-        higher = number + (1 << bit)
-        number = select(key >= lookup(starts, higher), higher, number)
+    number: Whole = 0  # that of the step, found from its highest bit down
+    places = last.bit_length()
+    starts = (*rounding.starts, *[rounding.beyond] * ((1 << places) - len(rounding.starts)))
+    for bit in reversed(range(places)):
+        middles = starts[1 << bit :: 2 << bit]  # of what the bits above leave
+        number = number * 2 + (key >= lookup(middles, number) if len(middles) > 1 else key >= middles[0])
     code = lookup(rounding.codes, minimum(number, last))
     infinity = select(x.sign, _code(fmt, round_real(-math.inf, to)), _code(fmt, round_real(math.inf, to)))
     return select(x.nan, _code(fmt, math.nan), select(x.infinite, infinity, code))

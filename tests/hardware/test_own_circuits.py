@@ -11,6 +11,7 @@ import pytest
 
 import numc
 from definitions import own_operators
+from numc.hardware.circuits import defined_circuits, few_values
 from numc.hardware.circuits.operator_circuit import circuit
 from numc.hardware.emission import identifier
 from numc.hardware.encodings import Encoding
@@ -117,12 +118,48 @@ def test_rtl_has_the_codes_of_the_definition(tmp_path: Path) -> None:
         assert want in (None, got), f"{codes}: {got:#x}, want {want:#x}"
 
 
-def test_what_has_no_circuit_is_a_line() -> None:
-    numc.format_of([n * abs(n) for n in range(-150, 151)], name="squares")
+SQUARES = [n * abs(n) for n in range(-150, 151)]
+LISTED = [
+    "fma(a=squares,acc=squares:rtz,datapath=exact)",
+    "fma(a=squares,acc=fp32)",
+    "fma(a=squares,acc=fp32,datapath=mitchell)",
+]
+
+
+@pytest.mark.parametrize("text", LISTED)
+def test_lists_of_more_than_256_values(text: str) -> None:
+    numc.format_of(SQUARES, name="squares")
+    of = interface(parse_fma(text))
+    made = circuit(of.op)
+    tried = random.Random(6).sample(list(cases(of, "corner", 1, 2)), 150) + list(cases(of, "random", 150, 2))
+    for kind, codes in tried:
+        found = made(**{port.name: port.joined(codes[port.name]) for port in of.inputs})["d"]
+        want = of.expected(codes)
+        assert want is None or found == want, f"{text}, {kind} {codes}: {found:#x}, want {want:#x}"
+
+
+@pytest.mark.all
+@needs_verilator
+def test_rtl_of_a_list(tmp_path: Path) -> None:
+    numc.format_of(SQUARES, name="squares")
+    of = interface(parse_fma(LISTED[0]))
+    ports = [Port(port.name, port.width) for port in of.inputs]
+    program = compiled(rtl(of.op), identifier(str(of.op)), ports, Port("d", of.output.width), tmp_path)
+    chosen = [codes for _, codes in cases(of, "random", 2000, 3)]
+    found = outputs(program, ports, [[port.joined(codes[port.name]) for port in of.inputs] for codes in chosen])
+    assert not [codes for codes, got in zip(chosen, found, strict=True) if of.expected(codes) not in (None, got)]
+
+
+def test_what_has_no_circuit_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(NumcError, match=r"format 'float\(8,15,signed=0\)' has no circuit that rounds to it: want eXmY"):
+        circuit(parse_fma("fma(a=bf16,acc=float(8,15,signed=0),datapath=exact)"))
+    numc.format_of(SQUARES[1:], name="fewer")  # a kind of longer codes, which numc has none of
+    for module in (few_values, defined_circuits):
+        monkeypatch.setattr(module, "MOST_BITS", 8)
     for text, message in (
-        ("fma(a=squares,acc=fp32)", "format 'squares#.*' has no circuit: want floating point, fixed point, posits, or"),
-        ("fma(a=bf16,acc=squares,datapath=exact)", "format 'squares#.*' has no circuit: want floating point"),
-        ("fma(a=squares,acc=fp32,datapath=mitchell)", "format 'squares#.*' has no circuit: want floating point"),
+        ("fma(a=fewer,acc=fp32)", "format 'fewer#.*' has no circuit: want floating point, fixed point, posits, or"),
+        ("fma(a=bf16,acc=fewer,datapath=exact)", "format 'fewer#.*' has no circuit: want floating point"),
+        ("fma(a=fewer,acc=fp32,datapath=mitchell)", "format 'fewer#.*' has no circuit: want floating point"),
     ):
         with pytest.raises(NumcError, match=message):
             circuit(parse_fma(text))
