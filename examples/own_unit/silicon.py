@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,6 +20,7 @@ from numc.hardware.ports import interface
 from numc.hardware.rtl import rtl
 from numc.hardware.synthesis import Synthesized, check_tools, synthesized
 from numc.hardware.vector_files import vectors
+from numc.hardware.verilator import check_verilator
 from numc.numerics.grammar import parse_fma
 
 HERE = Path(__file__).parent
@@ -37,14 +39,17 @@ class Bench:
 
 def why_no_bench() -> str:
     """Why the bench cannot run here; "" if it can."""
-    missing = [tool for tool in ("verilator", "g++") if shutil.which(tool) is None]
-    return f"{missing[0]} is not on this machine" if missing else ""
+    return _error_of(check_verilator)
 
 
 def why_no_synthesis() -> str:
     """Why nothing can be synthesized here; "" if it can."""
+    return _error_of(check_tools)
+
+
+def _error_of(check: Callable[[], None]) -> str:
     try:
-        check_tools()
+        check()
     except numc.NumcError as error:
         return str(error)
     return ""
