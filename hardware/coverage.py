@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from numc.hardware.encodings import Encoding
-from numc.hardware.port import Codes
-from numc.hardware.ports import Interface
+from numc.hardware.port import Codes, Interface
 from numc.numerics.exact.value import POINT, PRODUCT_POINT, Value, exact_sum
 from numc.numerics.formats import Record
 

@@ -21,7 +21,7 @@ def model(op: Fma) -> str:
         "start": "The binary32 total that a reduction starts from: the code of the initial accumulator, converted.",
         "total": f"The binary32 total after a chunk of {op.datapath.chunk} steps whose sum, from +0, is p.",
         "finish": f"The result ({op.total.format.name}) of a binary32 total.",
-        "last": f"The result ({op.acc.format.name}) of a reduction that began with c and ends with the register r.",
+        "last": f"The result ({op.acc.format.name}) of a reduction from c on, which ends with the sum r.",
     }
     for part, each in surrounding_circuits(op).items():
         arguments = [Argument(name, number.width, "") for name, number in each.inputs.items()]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from numc.hardware.circuits.operator_circuit import circuit, surrounding_circuits
 from numc.hardware.emission import identifier
-from numc.hardware.ports import Interface, interface
+from numc.hardware.port import Interface
+from numc.hardware.ports import interface
 from numc.hardware.systemverilog import Module, joined
 from numc.numerics.operators import Fma
 from numc.support.versions import own_version
@@ -21,15 +22,21 @@ def rtl(op: Fma, stages: int = 0) -> str:
         "start": "The binary32 total that a reduction starts from: the initial accumulator, converted.",
         "total": f"The binary32 total after a chunk of {op.datapath.chunk} steps whose sum, from +0, is p.",
         "finish": f"The result ({op.total.format.name}) of a binary32 total.",
-        "last": f"The result ({op.acc.format.name}) of a reduction that began with c and ends with the register r.",
+        "last": f"The result ({op.acc.format.name}) of a reduction that began with c and ends with {_ending(of)}.",
     }
     chunks = surrounding_circuits(op)
     modules += [Module(each, f"{name}_{part}").text([texts[part]]) for part, each in chunks.items()]
     if not stages:
-        modules.append(_registered_unit(of, name) if of.register else (_chunked_unit if chunks else _unit)(of, name))
+        modules.append(
+            _registered_unit(of, name) if of.begins_at_zero else (_chunked_unit if chunks else _unit)(of, name)
+        )
     if not stages and _noise(of):
         modules.insert(0, _generator(name, _noise(of)))
     return joined(modules, [f"The operator {op}, written by numc {own_version()}: `numc rtl` writes it again."])
+
+
+def _ending(of: Interface) -> str:
+    return f"the {'register' if of.register else 'sum'} r" + (", times the scales of the tensors" if of.ending else "")
 
 
 def _shape(count: int, bits: int) -> str:
@@ -46,10 +53,10 @@ def _operands(of: Interface) -> list[tuple[str, int]]:
 
 
 def _ports(of: Interface, result: int) -> list[str]:
-    noise = _noise(of)
+    noise, ends = _noise(of), [(port.name, port.width) for port in of.ending]
     ports = ["input  logic clk", "input  logic valid", "input  logic first"]
     ports += ["input  logic seeded", "input  logic [31:0] seed"] if noise else []
-    ports += [f"input  logic [{width - 1}:0] {name}" for name, width in _operands(of)]
+    ports += [f"input  logic [{width - 1}:0] {name}" for name, width in (*_operands(of), *ends)]
     ports += [f"input  logic [{of.start.bits - 1}:0] c", f"output logic [{result - 1}:0] d"]
     return [",\n".join(f"  {port}" for port in ports), ");"]
 
@@ -87,7 +94,8 @@ def _unit(of: Interface, name: str) -> str:
 
 def _registered_unit(of: Interface, name: str) -> str:
     """A register that begins at 0, and the initial accumulator, which the result is made of too."""
-    bits, start = of.register, of.start.bits
+    bits, start = of.output.bits, of.start.bits
+    ends = "".join(f".{port.name}({port.name}), " for port in of.ending)
     return "\n".join([
         "// An accumulator: with valid, it takes a step, the first one from 0, which keeps c; d is the result so far.",
         f"module {name}_accumulator (", *_ports(of, start),
@@ -98,7 +106,7 @@ def _registered_unit(of: Interface, name: str) -> str:
         "    acc <= next;",
         "    if (first) begun <= c;",
         "  end",
-        f"  {name}_last last (.c(begun), .r(acc), .d(d));",
+        f"  {name}_last last (.c(begun), .r(acc), {ends}.d(d));",
         "endmodule",
         "",
     ])  # fmt: skip

@@ -10,8 +10,7 @@ from fractions import Fraction
 from itertools import product
 
 from numc.hardware.encodings import Encoding, neighbours_of_boundaries
-from numc.hardware.port import SIGN_AND_MAGNITUDE, Codes, Port
-from numc.hardware.ports import Interface
+from numc.hardware.port import SIGN_AND_MAGNITUDE, Codes, Interface, Port
 from numc.numerics.exact.value import ONE, POINT, PRODUCT_POINT, Value, from_bits
 from numc.numerics.formats import Conversion
 from numc.numerics.formats.rounding import rounder
@@ -46,8 +45,11 @@ def steps_of_dot(of: Interface, count: int, source: random.Random) -> list[dict[
     steps = [operands.random(ordinary=True) for _ in range(count)]
     if of.register:
         steps[0]["c"] = (operands.near_one("c"),)
+    steps[0] |= {port.name: (_positive(source, any_codes=False),) for port in of.ending}
     shared = {name: codes for name, codes in steps[0].items() if name.endswith(("_top", "_tensor", "c"))}
-    return [{**step, **shared} for step in steps]
+    held = max((of.op.group_length or 1) // of.products, 1)  # steps of one group, which have its scale
+    scales = [name for name in steps[0] if name.endswith("_scale") and of.op.group_length]
+    return [{**step, **{name: steps[k - k % held][name] for name in scales}, **shared} for k, step in enumerate(steps)]
 
 
 @dataclass
@@ -134,8 +136,13 @@ class Operands:
         for name, to in zip("ab", self.of.op.grouped, strict=True):
             assert to is not None
             codes |= self.group(name, to, any_codes=any_codes)
-        codes["c"] = (self.any("c") if any_codes else self.near_one("c"),)
-        return codes
+        codes["c"] = (self.held() if self.of.register else self.any("c") if any_codes else self.near_one("c"),)
+        return codes | self.drawn()
+
+    def drawn(self) -> dict[str, tuple[int, ...]]:
+        """The random bits of a sum of groups whose rounding draws some."""
+        ports = [port for port in self.of.inputs if port.name == "u"]
+        return {port.name: (self.source.getrandbits(port.bits),) for port in ports}
 
     def group(self, name: str, to: GroupConversion, *, any_codes: bool) -> dict[str, tuple[int, ...]]:
         """One group of an operand: any elements that its conversion makes, and a scale near 1 or any one."""
@@ -150,7 +157,7 @@ class Operands:
             return codes
         for other in self.of.inputs:
             if other.name == f"{name}_scale":
-                codes[other.name] = (self._scale(other, any_codes),)
+                codes[other.name] = tuple(self._scale(other, any_codes) for _ in range(other.count))
             if other.name == f"{name}_tensor":
                 codes[other.name] = (_positive(self.source, any_codes),)
         return codes
@@ -193,8 +200,7 @@ def _corners(make: Operands) -> Iterator[Case]:
     lanes = sorted({0, 1 % make.of.products, make.of.products - 1})
     specials = {name: _specials(make, name) for name in "abc"}
     if make.of.register:
-        most = (1 << make.of.register - 1) - 1
-        specials["c"] = [0, 1, most - 1, most, most + 1, most + 2, 2 * most, 2 * most + 1]
+        specials["c"] = _register_ends(make.of.register)
     for n, (a, b, c) in enumerate(product(specials["a"], specials["b"], specials["c"])):
         yield "specials", make.alone(a, b, c, lanes[n % len(lanes)])
     if not make.of.register:
@@ -202,6 +208,11 @@ def _corners(make: Operands) -> Iterator[Case]:
         yield from _cancellations(make, lanes)
     if make.of.products > 1:
         yield from _between_products(make, specials)
+
+
+def _register_ends(bits: int) -> list[int]:
+    most = (1 << bits - 1) - 1
+    return [0, 1, most - 1, most, most + 1, most + 2, 2 * most, 2 * most + 1]
 
 
 def _specials(make: Operands, name: str) -> list[int]:
@@ -314,10 +325,10 @@ def _between_products(make: Operands, specials: dict[str, list[int]]) -> Iterato
 def _group_corners(make: Operands) -> Iterator[Case]:
     """Groups of zeros and of the largest elements, one element alone, scales at their ends, NaN, and cancellation."""
     inputs = {port.name: port for port in make.of.inputs}
-    starts = _specials(make, "c")
+    starts = _register_ends(make.of.register) if make.of.register else _specials(make, "c")
     ends = {name: _ends(make, name, to) for name, to in zip("ab", make.of.op.grouped, strict=True) if to is not None}
     for (a, b), c in product(product(ends["a"], ends["b"]), starts):
-        yield "elements and scales at their ends", {**a, **b, "c": (c,)}
+        yield "elements and scales at their ends", {**a, **b, "c": (c,), **make.drawn()}
     zero = {name: (0,) * inputs[name].count for name in "ab"}
     for lane in range(inputs["a"].count):
         codes = make.random(ordinary=True)
@@ -327,8 +338,9 @@ def _group_corners(make: Operands) -> Iterator[Case]:
         codes = make.random(ordinary=True)
         dot = make.of.evaluate({**codes, "c": (0,)})
         if type(dot) is int:
-            start = rounder(FP32, POINT)(-dot + (dot >> n % 26))
-            yield "cancellation", {**codes, "c": (_known(make.encodings["c"].encode(start)),)}
+            start = -dot + (dot >> n % 26)
+            rounded = start if make.of.register else rounder(make.to["c"].settled, POINT)(start)
+            yield "cancellation", {**codes, "c": (_known(make.of.code(rounded)),)}
 
 
 def _ends(make: Operands, name: str, to: GroupConversion) -> list[dict[str, tuple[int, ...]]]:
@@ -340,7 +352,7 @@ def _ends(make: Operands, name: str, to: GroupConversion) -> list[dict[str, tupl
     for other in make.of.inputs:
         if other.name != name and other.name.startswith(f"{name}_"):
             high = {f"{name}_top": (127,)} if other.name.endswith("_exponent") else {}
-            chosen += [{**usual, **high, other.name: (code,)} for code in _scale_ends(other)]
+            chosen += [{**usual, **high, other.name: (code,) * other.count} for code in _scale_ends(other)]
     if port.holds == SIGN_AND_MAGNITUDE:
         chosen.append({**usual, name: zeros, f"{name}_exponent": (_window(make.of, name),)})  # a group of NaN
     return chosen
@@ -353,12 +365,13 @@ def _window(of: Interface, name: str) -> int:
 
 def _scale_ends(port: Port) -> list[int]:
     if port.holds == "fp32":
-        return [0, 1, 0x00800000, 0x3F800000, 0x7F7FFFFF]
+        nan = [0x7FC00000] if port.name.endswith("_scale") else []  # that of a tensor is none
+        return [0, 1, 0x00800000, 0x3F800000, 0x7F7FFFFF, *nan]
     if port.holds == "e8m0fnu":
         return [0, 1, 127, 253, 254, 255]
     if port.name.endswith("_top"):
         return [127, 0]
-    return [0, (1 << port.bits) - 1] if port.name.endswith("_exponent") else [0, 1, 0x38]
+    return [0, (1 << port.bits) - 1] if port.name.endswith("_exponent") else [0, 1, 0x38, (1 << port.bits - 1) - 1]
 
 
 def _largest_element(port: Port, to: GroupConversion) -> int:

@@ -85,11 +85,11 @@ def synthesized(op: Fma, *, seconds: int = _SECONDS) -> Synthesized:
     """
     check_tools()
     of = interface(op)
-    step, multipliers = _step(op, of.products, seconds)
+    step, multipliers = _step(op, seconds)
     around = sum(_size(each, seconds).gates for each in surrounding_circuits(op).values())
     single = [to for to in (op.a, op.b) if isinstance(to, Conversion)]
     made = [conversion(to) for to in single]
-    bits = of.output.bits + (32 if op.datapath.chunk is not None else 0) + (of.start.bits if of.register else 0)
+    bits = of.output.bits + (32 if op.datapath.chunk is not None else 0) + (of.start.bits if of.begins_at_zero else 0)
     return Synthesized(
         operator=str(op),
         taken=of.products,
@@ -103,11 +103,12 @@ def synthesized(op: Fma, *, seconds: int = _SECONDS) -> Synthesized:
     )
 
 
-def _step(op: Fma, taken: int, seconds: int) -> tuple[Size, Size]:
+def _step(op: Fma, seconds: int) -> tuple[Size, Size]:
     """A step, and its products alone. A sum that rounds behind each product is so many times one of its links."""
     parts = links(op)
     if parts is None:
         return _size(circuit(op), seconds), _size(products(op), seconds)
+    taken = parts.count
     product, link, rest = (_size(each, seconds) for each in (parts.product, parts.link, parts.rest))
     step = Size(
         taken * link.gates + rest.gates,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from numc.hardware.encodings import Encoding
-from numc.hardware.port import Codes
-from numc.hardware.ports import Interface
+from numc.hardware.port import Codes, Interface
 from numc.numerics.exact.multiples import to_multiple
 from numc.numerics.exact.value import PRODUCT_POINT, exact_sum
 from numc.numerics.formats import Record

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from numc.hardware.coverage import Coverage
 from numc.hardware.encodings import Encoding
-from numc.hardware.port import Codes, Port
-from numc.hardware.ports import Interface, interface
+from numc.hardware.port import Codes, Interface, Port
+from numc.hardware.ports import interface
 from numc.hardware.stimulus import KINDS, cases, steps_of_dot
 from numc.hardware.testfloat import has_layout, mul_add_line
 from numc.numerics.exact.value import ONE, POINT, Value
@@ -81,6 +81,7 @@ def vectors(op: Fma, kinds: Sequence[str], count: int, seed: int = 0) -> Vectors
         "seed": seed,
         "products": of.products,
         "ports": {port.name: {"bits": port.bits, "count": port.count, "holds": port.holds} for port in of.inputs},
+        **({"ends": {port.name: {"bits": port.bits, "holds": port.holds} for port in of.ending}} if of.ending else {}),
         "result": {"bits": of.output.bits, "holds": of.output.holds},
         **({"steps_of_a_dot": len(dots[0].steps)} if dots else {}),
     }
@@ -105,7 +106,7 @@ def dots_of(of: Interface, count: int, seed: int) -> Iterator[Dot]:
     source = random.Random(f"{seed} dot {of.op}")
     depth = min(max(DEPTH, 2 * (of.op.datapath.chunk or 0)), 4096)
     # A sum of integers is rounded at the end of the whole reduction, which is one step.
-    length = 1 if of.op.groups and not of.op.group_length else max(depth // of.products, 2)
+    length = 1 if of.op.groups and not of.op.group_length and not of.register else max(depth // of.products, 2)
     for _ in range(max(count // length, 1)):
         steps = steps_of_dot(of, length, source)
         noise = of.op.acc.noise
@@ -119,6 +120,11 @@ def dot_of_steps(of: Interface, steps: Sequence[Codes], last: int = 0) -> Value:
     """Return the reduction over steps, from the accumulator of the first one."""
     acc, chunk = Encoding(of.op.acc.format), of.op.datapath.chunk
     start = steps[0]["c"]
+    if of.finish is not None:
+        total: Value = 0
+        for step in steps:
+            total = of.evaluate({**step, "c": (of.code(total) or 0,)})
+        return of.finish(acc.decode(start[0]), total, steps[0])
     if of.register:
         a, b = (Encoding(to.format) for to in of.op.singles)
         x, y = ([(each.decode(n),) for step in steps for n in step[name]] for name, each in (("a", a), ("b", b)))
@@ -173,20 +179,24 @@ def _step_files(of: Interface, rows: Sequence[tuple[str, Codes, int]]) -> dict[s
 def _dot_files(of: Interface, dots: Sequence[Dot]) -> dict[str, bytes]:
     inputs = [port for port in of.inputs if port.name != "c"]
     width = Encoding(of.op.total.format).bits
-    start = of.start
+    start, ends = of.start, of.ending
     columns = {port.name: _column(port, (step for dot in dots for step in dot.steps)) for port in inputs}
     written = {f"dot_{name}.hex": _lines(column) for name, column in columns.items()}
     starts = [_hex(start.joined(dot.steps[0]["c"]), start.width) for dot in dots]
     results = [_hex(dot.result, width) for dot in dots]
     written |= {"dot_c.hex": _lines(starts), "dot_d.hex": _lines(results)}
+    scales = {port.name: _column(port, (dot.steps[0] for dot in dots)) for port in ends}
+    written |= {f"dot_{name}.hex": _lines(column) for name, column in scales.items()}
     noise = of.op.acc.noise
     if noise is not None and of.op.datapath.chunk is not None:
         written["dot_last_u.hex"] = _lines(_hex(dot.last, noise.bits) for dot in dots)
-    lines, line = [",".join(["dot", *columns, "c", "d"])], 0
+    lines, line = [",".join(["dot", *columns, *scales, "c", "d"])], 0
     for n, dot in enumerate(dots):
         for k in range(len(dot.steps)):
-            ends = [starts[n] if k == 0 else "", results[n] if k == len(dot.steps) - 1 else ""]
-            lines.append(",".join([str(n), *(column[line] for column in columns.values()), *ends]))
+            is_last = k == len(dot.steps) - 1
+            at_end = [column[n] if is_last else "" for column in (*scales.values(), starts, results)]
+            at_end[-2] = starts[n] if k == 0 else ""
+            lines.append(",".join([str(n), *(column[line] for column in columns.values()), *at_end]))
             line += 1
     written["dots.csv"] = _lines(lines)
     return written

@@ -29,7 +29,7 @@ def block_circuit(op: Fma, length: int, operands: tuple[Whole, Whole], c: Whole,
     return _BLOCKS[op.datapath.name](op, x, y, decode(op.acc.format, c), noise)
 
 
-def _exponent(x: Real, fmt: Format) -> Whole:
+def exponent_of(x: Real, fmt: Format) -> Whole:
     """The exponent of a number that was decoded: that of subnormal numbers is the least one."""
     assert isinstance(fmt, Record)
     return x.exponent + fmt.significand_bits
@@ -37,20 +37,26 @@ def _exponent(x: Real, fmt: Format) -> Whole:
 
 def _fused(op: Fma, x: Sequence[Real], y: Sequence[Real], c: Real, noise: Whole) -> Whole:
     (to_a, to_b), path = op.singles, op.datapath
-    terms = [(multiply(i, j), _exponent(i, to_a.format) + _exponent(j, to_b.format)) for i, j in zip(x, y, strict=True)]
-    terms.append((c, _exponent(c, op.acc.format)))
-    top = _largest(terms, path["least"])
-    total = _aligned(terms, top, path["bits"])
-    real = of_integer(total, top - path["bits"], [term for term, _ in terms])
-    return _without_minus_zero(op, _infinite_beyond(op, real), noise)
+    terms = [
+        (multiply(i, j), exponent_of(i, to_a.format) + exponent_of(j, to_b.format)) for i, j in zip(x, y, strict=True)
+    ]
+    terms.append((c, exponent_of(c, op.acc.format)))
+    top = largest(terms, path["least"])
+    total = aligned(terms, top, path["bits"])
+    return rounded_block(op, of_integer(total, top - path["bits"], [term for term, _ in terms]), noise)
 
 
-def _largest(terms: Sequence[tuple[Real, Whole]], least: int) -> Whole:
+def rounded_block(op: Fma, x: Real, noise: Whole) -> Whole:
+    """The code of the sum of a block and of the accumulator."""
+    return _without_minus_zero(op, _infinite_beyond(op, x), noise)
+
+
+def largest(terms: Sequence[tuple[Real, Whole]], least: int) -> Whole:
     """The largest exponent of the terms that are not zero."""
     return maximum(least, *(select(term.significand == 0, least, exponent) for term, exponent in terms))
 
 
-def _aligned(terms: Sequence[tuple[Real, Whole]], top: Whole, bits: int) -> Whole:
+def aligned(terms: Sequence[tuple[Real, Whole]], top: Whole, bits: int) -> Whole:
     """The sum of terms that are cut toward zero to multiples of 2^(top - bits), in these."""
     total: Whole = 0
     for term, exponent in terms:
@@ -108,15 +114,15 @@ def _staged(op: Fma, x: Sequence[Real], y: Sequence[Real], c: Real, noise: Whole
     terms = []
     for i, j in zip(x, y, strict=True):
         product = multiply(i, j)
-        exponent = _exponent(i, to_a.format) + _exponent(j, to_b.format)
+        exponent = exponent_of(i, to_a.format) + exponent_of(j, to_b.format)
         terms.append((_infinite_product(product), exponent))
     halves = [terms[0::2], terms[1::2]] if apart else [terms]
-    tops = [_largest(half, _NONE) for half in halves]
+    tops = [largest(half, _NONE) for half in halves]
     top = maximum(*tops) if apart else tops[0]
     total: Whole = 0
     for half, own in zip(halves, tops, strict=True):
-        total = total + shift_down(_aligned(half, own, bits), top - own)
-    least = _exponent(c, op.acc.format)
+        total = total + shift_down(aligned(half, own, bits), top - own)
+    least = exponent_of(c, op.acc.format)
     highest = maximum(top, least)
     start = _floored(c, highest - bits, bits - _fraction_bits(op))
     if apart:

@@ -7,11 +7,13 @@ from functools import cache
 
 from numc.hardware.circuits.block_circuits import block_circuit
 from numc.hardware.circuits.defined_circuits import defined_circuit, ending_circuit
-from numc.hardware.circuits.group_circuits import group_circuit
+from numc.hardware.circuits.group_circuits import group_circuit, integer_circuit, scaled_ending
 from numc.hardware.circuits.reals import decode, encode
+from numc.hardware.circuits.scaled_block_circuits import scaled_block_circuit
 from numc.hardware.circuits.step_circuits import step_circuit
 from numc.hardware.circuits.sums import add
-from numc.hardware.ports import Interface, interface
+from numc.hardware.port import Interface
+from numc.hardware.ports import interface
 from numc.numerics.circuits import Circuit, Whole, trace
 from numc.numerics.datapaths import Blocks, Own
 from numc.numerics.defined import is_defined
@@ -45,25 +47,31 @@ def _function(of: Interface) -> Callable[..., dict[str, Whole]]:
         return {"d": circuit_of(op, of.products, (a, b), c, u)}
 
     def group(**ports: Whole) -> dict[str, Whole]:
-        return {"d": group_circuit(op, of.products, ports)}
+        in_blocks = isinstance(op.datapath.within, Blocks)
+        made = scaled_block_circuit if in_blocks else integer_circuit if of.register else group_circuit
+        return {"d": made(op, of.products, ports)}
 
     return group if op.groups else block if isinstance(op.datapath.within, Blocks) else step
 
 
 @cache
 def surrounding_circuits(op: Fma) -> Mapping[str, Circuit]:
-    """Return the circuits around the steps of an operator, none without chunks and without a register.
+    """Return the circuits around the steps of an operator, none without chunks where a reduction begins with `c`.
 
     start: the code of the initial accumulator becomes that of a binary32 total. total: the sum of a chunk is added to
-    it. finish: the total becomes the result. last: the code of the initial accumulator and that of a register do.
+    it. finish: the total becomes the result. last: the code of the initial accumulator and that of the sum do, or of a
+    register, and the scales of tensors.
     """
     of = interface(op)
-    if of.register:
+    if of.begins_at_zero:
 
-        def last(c: Whole, r: Whole) -> dict[str, Whole]:
-            return {"d": ending_circuit(op, c, r)}
+        def last(**ports: Whole) -> dict[str, Whole]:
+            if of.ending:
+                return {"d": scaled_ending(op, of.register, ports)}
+            return {"d": ending_circuit(op, ports["c"], ports["r"])}
 
-        return {"last": trace("last", last, {"c": (0, (1 << of.start.bits) - 1), "r": (0, (1 << of.register) - 1)})}
+        widths = {"c": of.start.bits, "r": of.output.bits, **{port.name: port.bits for port in of.ending}}
+        return {"last": trace("last", last, {name: (0, (1 << bits) - 1) for name, bits in widths.items()})}
     if op.datapath.chunk is None:
         return {}
     acc, noise = op.acc.format, op.total.noise

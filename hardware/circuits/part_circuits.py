@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+from numc.hardware.circuits import scaled_block_circuits
 from numc.hardware.circuits.exact_real import Real, high
 from numc.hardware.circuits.group_circuits import CHAIN_BITS, accumulated, added, groups_of
 from numc.hardware.circuits.kinds import CHAINS
 from numc.hardware.circuits.kinds.group import products_of
 from numc.hardware.circuits.reals import decode, encode, multiply, split
+from numc.hardware.circuits.sums import add, to_binary32
 from numc.hardware.ports import interface
 from numc.numerics.circuits import Circuit, Whole, field, trace
-from numc.numerics.formats import Conversion, Format, Record
+from numc.numerics.formats import FORMATS, Conversion, Format, Record
 from numc.numerics.operators import FP32, Fma
 
 
@@ -22,7 +24,11 @@ def products(op: Fma) -> Circuit:
     of = interface(op)
 
     def every(**ports: Whole) -> dict[str, Whole]:
+        if op.multiplies == "elements":
+            elements = scaled_block_circuits.products_of(*scaled_block_circuits.sides(op, of.products, ports))
+            return {f"p{n}": each for n, each in enumerate(elements)}
         if op.groups:
+            ports = {"a_scale": 0, "b_scale": 0, **ports}
             both = groups_of(op, of.products, ports)
             return {f"p{n}": each for n, each in enumerate(products_of(*both))}
         (to_a, to_b) = op.singles
@@ -39,19 +45,29 @@ def products(op: Fma) -> Circuit:
 
 @dataclass(frozen=True)
 class Links:
-    """The circuits of a step whose sum rounds behind each product: one product, its addition, and what follows them."""
+    """The circuits of a step whose sum rounds behind each product: one product, its addition, and what follows them.
+
+    count: how many products there are, each with an addition.
+    """
 
     product: Circuit
     link: Circuit
     rest: Circuit
+    count: int
+
+
+_MOST_TERMS = 6  # of a chain that is synthesized as a whole, which takes an hour
+_CODE = (0, (1 << FP32.format.bits) - 1)
 
 
 @cache
 def links(op: Fma) -> Links | None:
     """Return the parts of a step that rounds so, in the widths of the last product; None of others."""
-    of = interface(op)
-    if not op.groups or type(op.group) not in CHAINS:
+    if op.groups is None and op.datapath.name == "fp32" and len(op.terms) > _MOST_TERMS:
+        return _chain(op)
+    if op.multiplies != "sums" or type(op.group) not in CHAINS:
         return None
+    of = interface(op)
     others = {port.name: 0 for port in of.inputs if port.name not in "ab"}
     codes = {port.name: (0, (1 << port.bits) - 1) for port in of.inputs}
 
@@ -73,7 +89,26 @@ def links(op: Fma) -> Links | None:
         return None
     before = most - high(single.outputs["result"])
     linked = trace("link", link, {"t": (-before, before), **pair})
-    return Links(single, linked, trace("rest", rest, {"t": (-1 << bits, 1 << bits), **codes}))
+    ending = trace("rest", rest, {"t": (-1 << bits, 1 << bits), **codes})
+    return Links(single, linked, ending, of.products)
+
+
+def _chain(op: Fma) -> Links:
+    """A chain of binary32 FMAs over the parts of two numbers."""
+    part, acc = FORMATS["bf16"], op.acc
+    pair = dict.fromkeys("ab", (0, (1 << part.bits) - 1))
+
+    def product(a: Whole, b: Whole) -> dict[str, Whole]:
+        return _named("p", multiply(decode(part, a), decode(part, b)))
+
+    def link(t: Whole, a: Whole, b: Whole) -> Whole:
+        return encode(add(multiply(decode(part, a), decode(part, b)), decode(FP32.format, t), FP32), FP32)
+
+    def rest(t: Whole, c: Whole) -> Whole:
+        return encode(to_binary32(add(decode(FP32.format, t), decode(acc.format, c), FP32)), acc)
+
+    ending = trace("rest", rest, {"t": _CODE, "c": (0, (1 << acc.format.bits) - 1)})
+    return Links(trace("product", product, pair), trace("link", link, {"t": _CODE, **pair}), ending, len(op.terms))
 
 
 def _parts(fmt: Format, codes: Whole, lane: int) -> list[Real]:

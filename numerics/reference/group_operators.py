@@ -165,16 +165,24 @@ def _scaled_dot(a: Vector, b: Vector, c: Value) -> Value:
 
 def _int_dot(op: Fma, a: Vector, b: Vector, c: Value) -> Value:
     products = [int(x) * int(y) for x, y in zip(a.converted, b.converted, strict=True)]
-    total = _int_sum(op, products) if op.datapath.name == "int" else sum(products)
-    factor = _TO_F32(exact_fma(a.scale, b.scale, -0.0))
+    if op.datapath.name != "int":
+        return scaled_integer(sum(products), a.scale, b.scale, c)
+    total, length = 0, op.datapath["l"]
+    for k in range(0, len(products), length):
+        total = add_integers(op, total, products[k : k + length])
+    return scaled_integer(total, a.scale, b.scale, c)
+
+
+def scaled_integer(total: int, of_a: Value, of_b: Value, c: Value) -> Value:
+    """A sum of products of integers, times the scales of their tensors, added to the binary32 number `c`."""
+    factor = _TO_F32(exact_fma(of_a, of_b, -0.0))
     return _TO_F32(exact_fma(_TO_F32(total << PRODUCT_POINT), factor, c))
 
 
-def _int_sum(op: Fma, products: Sequence[int]) -> int:
-    """The sum of integers in an accumulator of so many bits, in two's complement."""
-    bound, length, total = 1 << op.datapath["bits"] - 1, op.datapath["l"], 0
-    for k in range(0, len(products), length):
-        total += sum(products[k : k + length])
-        if op.datapath["saturate"]:
-            total = max(-bound, min(total, bound - 1))
+def add_integers(op: Fma, total: int, products: Sequence[int]) -> int:
+    """Products added to an accumulator of so many bits, in two's complement."""
+    bound = 1 << op.datapath["bits"] - 1
+    total += sum(products)
+    if op.datapath["saturate"]:
+        total = max(-bound, min(total, bound - 1))
     return (total + bound) % (2 * bound) - bound

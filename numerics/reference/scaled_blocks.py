@@ -40,7 +40,17 @@ def scaled_dot(op: Fma, a: Vector, b: Vector, c: Value, draws: Draws) -> Value:
         total = _block(op, list(_runs(op, a, b, k, min(k + length, depth))), total, noise[k][1])
     if not op.shares_tensor or not depth:
         return c if op.shares_tensor else total
+    return scaled_total(total, of_a, of_b, c)
+
+
+def scaled_total(total: Value, of_a: Value, of_b: Value, c: Value) -> Value:
+    """A sum of blocks times the scales of both tensors, added to the binary32 number `c`."""
     return _TO_F32(exact_fma(total, _TO_F32(exact_fma(of_a, of_b, -0.0)), c))
+
+
+def one_block(op: Fma, a: Vector, b: Vector, c: Value, noise: int) -> Value:
+    """A block of elements, quantized with their scales, added to an accumulator."""
+    return _block(op, list(_runs(op, a, b, 0, len(a.values))), c, noise)
 
 
 def _runs(op: Fma, a: Vector, b: Vector, first: int, end: int) -> Iterator[_Run]:

@@ -18,11 +18,11 @@ from numc.numerics.formats.rounding import rounder
 from numc.numerics.grammar import parse_conversion, parse_fma
 from numc.numerics.operators import FP32
 from numc.support.errors import NumcError
-from operators_of_hardware import ALL, OTHERS
+from operators_of_hardware import ALL, GROUPS, OTHERS
 
 # For every tier: one of each kind.
 FEW = ["fp32", "bf16_2_2{3}", *OTHERS[1:3], *OTHERS[13:15], "hopper_e4m3", "cdna1_fp16", "cdna2_bf16"]
-FEW += ["cdna3_fp8", "highbfp", "nvfp4"]
+FEW += ["cdna3_fp8", "highbfp", "nvfp4", "blackwell_mxfp8", "blackwell_nvfp4", "turing_int4", *GROUPS[-5:]]
 
 
 def differences(text: str, count: int, seed: int = 0) -> list[str]:
@@ -163,8 +163,6 @@ def test_what_has_no_circuit_is_one_line():
         ("fma(a=bf16,acc=fp32,hadamard=16)", "contractions by it are written out in others, want one of those"),
         ("fma(a=e5m2..4,acc=fp32)", "its widths are open, hardware has fixed ones: want a format such as e5m2"),
         ("fmac(e4m3,splits=4)", "a reduction says how long its splits are, hardware knows none: want chunk=c"),
-        ("blackwell_nvfp4", "operator 'blackwell_nvfp4': datapath 'fused' has no step on groups: want datapath=fp32"),
-        ("ampere_int8", "operator 'ampere_int8': datapath 'int' has no step on groups: want datapath=fp32"),
     ):  # fmt: skip
         with pytest.raises(NumcError, match=message):
             circuit(parse_fma(text))

@@ -5,24 +5,22 @@ from __future__ import annotations
 import random
 import shutil
 import subprocess
-from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import numc
 from numc.hardware.emission import identifier
-from numc.hardware.ports import Interface, interface
+from numc.hardware.port import Interface
+from numc.hardware.ports import interface
 from numc.hardware.rtl import rtl
 from numc.hardware.stimulus import cases
 from numc.hardware.vector_files import dot_of_steps, dots_of
-from numc.numerics.codes import Codes
 from numc.numerics.exact.value import to_float
 from numc.numerics.grammar import parse_fma
 from numc.numerics.reference import Draws, dot
 from numc.numerics.reference.random import accumulator_draws, mix
-from operators_of_hardware import ALL, NAMED, UNGROUPED
+from operators_of_hardware import ALL
 from verilated import Port, compiled, needs_verilator, outputs
 
 needs_yosys = pytest.mark.skipif(shutil.which("yosys") is None, reason="no yosys on this machine")
@@ -153,62 +151,6 @@ def test_a_broken_bit_of_rounding_is_found(tmp_path):
     ups = [code for code, _, comment in lines if '"rne": half & (rest | odd)' in comment and " & " in code]
     up = ups[-1]
     assert differences("fmac(e4m3)", 100, tmp_path / "unit", broken=(up, up.replace(" & ", " | "))) > 10
-
-
-@pytest.mark.slow
-@needs_verilator
-@pytest.mark.parametrize("text", NAMED)
-def test_a_million_steps(text, tmp_path):
-    """Of which the compiled kernels of numc give the results: other code, from the same definition."""
-    op, source = parse_fma(text), np.random.default_rng(1)
-    of, count = interface(op), 1_000_000
-    exponents = source.integers(-20, 20, count)
-    a, b = (np.ldexp(source.standard_normal(count), exponents).astype(np.float32) for _ in range(2))
-    c = np.where(source.integers(0, 2, count), -a * b * (1 + 2.0 ** -source.integers(1, 26, count)), a).astype(
-        np.float32
-    )
-    a, b, c = (numc.round(x, to) for x, to in ((a, str(op.a)), (b, str(op.b)), (c, str(op.acc))))
-    want = _codes(op.acc.format, numc.fma(a, b, c, fma=text))
-    numbers = [_codes(to.format, x) for x, to in ((a, op.a), (b, op.b), (c, op.acc))]
-    program = compiled(rtl(op), identifier(str(op)), _ports(of), Port("d", of.output.bits), tmp_path / "unit")
-    found = outputs(program, _ports(of), zip(*(column.tolist() for column in numbers), strict=True))
-    assert np.array_equal(np.array(found, np.uint64), want)
-
-
-@pytest.mark.slow
-@needs_verilator
-@pytest.mark.parametrize("text", UNGROUPED)
-def test_a_million_steps_of_units(text, tmp_path):
-    """Of all pairs of a thousand blocks of A and of B, beside compiled kernels; half of the accumulators cancel."""
-    op, source, count = parse_fma(text), np.random.default_rng(1), 1000
-    of = interface(op)
-    sides = []
-    for to, shape in ((op.a, (count, of.products)), (op.b, (count, of.products))):
-        x = np.ldexp(source.standard_normal(shape), source.integers(-6, 6, shape))
-        sides.append(numc.round(x.astype(np.float32), str(to)))
-    a, b = sides
-    sums = numc.matmul(a, b.T, fma="fp32")
-    near = -sums * (1 + 2.0 ** -source.integers(1, 26, sums.shape)).astype(np.float32)
-    c = numc.round(np.where(source.integers(0, 2, sums.shape), near, sums), str(op.acc))
-    want = _codes(op.acc.format, numc.matmul(a, b.T, c, fma=text).ravel())
-    columns = [
-        [port.joined(tuple(int(code) for code in row)) for row in _codes(to.format, x.ravel()).reshape(x.shape)]
-        for port, to, x in zip(of.inputs, (op.a, op.b), (a, b), strict=False)
-    ]
-    starts = _codes(op.acc.format, c.ravel()).tolist()
-    lines = ((x, y, starts[n]) for n, (x, y) in enumerate(product(*columns)))
-    program = compiled(rtl(op), identifier(str(op)), _ports(of), Port("d", of.output.bits), tmp_path / "unit")
-    assert np.array_equal(np.array(outputs(program, _ports(of), lines), np.uint64), want)
-
-
-def _codes(fmt: object, x: np.ndarray) -> Codes:
-    """The codes of values of a format; of a compound one, the first part lowest."""
-    packed = numc.pack(x, fmt.name)
-    if fmt.bits % 8:
-        every = np.unpackbits(np.frombuffer(bytes(packed.data), np.uint8), bitorder="little")[: x.size * fmt.bits]
-        return every.reshape(x.size, fmt.bits) @ (np.uint64(1) << np.arange(fmt.bits, dtype=np.uint64))
-    raw = np.frombuffer(bytes(packed.data), np.uint8).reshape(x.size, -1).astype(np.uint64)
-    return sum(raw[:, n] << np.uint64(8 * n) for n in range(raw.shape[1]))
 
 
 TABLE = """module table_({ports}, output logic [{bits}:0] d);

@@ -33,6 +33,20 @@ def test_the_table_counts_accumulators():
     assert narrow.total < wide.total < rows["fp32"].total
 
 
+def test_the_page_has_the_table():
+    rows, found = table(), {}
+    page = Path(__file__).parents[2] / "docs" / "hardware.md"
+    for line in page.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 10 and cells[0].startswith("`"):
+            found[str(parse_fma(cells[0].strip("`")))] = cells[1:]
+    assert found.keys() == rows.keys()
+    for text, row in rows.items():
+        parts = (row.taken, row.products, row.adder, row.accumulator, row.conversion, row.gates)
+        iso = f"{rows['fp32'].total / row.gates:.3g}"
+        assert found[text] == [*map(str, parts), iso, str(row.levels), f"{row.picoseconds / 1000:.1f}"], text
+
+
 @pytest.mark.slow
 @needs_yosys
 @pytest.mark.parametrize("text", ["fmac(e4m3,datapath=exact)", "bf16_1_1"])

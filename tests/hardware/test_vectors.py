@@ -19,6 +19,9 @@ from numc.numerics.exact.value import POINT, to_float
 from numc.numerics.formats.rounding import round_real
 from numc.numerics.grammar import parse_fma
 from numc.numerics.operators import FMAS, FP32
+from numc.numerics.reference.datapaths import Draws
+from numc.numerics.reference.group_operators import Vector
+from numc.numerics.reference.scaled_blocks import scaled_dot
 from numc.numerics.units import NAMED
 from numc.support.errors import NumcError
 
@@ -98,9 +101,47 @@ def test_a_sum_of_integers_is_one_step():
     assert {len(dot.steps) for dot in dots_of(interface(parse_fma("int8")), 3, 1)} == {1}
 
 
+@pytest.mark.parametrize("text", ["turing_int4", "fma(a=int8,acc=fp32,datapath=int(bits=12,saturate=1,l=3))"])
+def test_sums_of_integers_wrap_or_saturate(text):
+    """And the scales multiply what is left of them: two roundings to binary32 by MPFR."""
+    of = interface(parse_fma(text))
+    path = of.op.datapath
+    bound = 1 << path["bits"] - 1
+    for dot in dots_of(of, 300, 2):
+        total = 0
+        for step in dot.steps:
+            x, y = ([code - (code >> p.bits - 1 << p.bits) for code in step[p.name]] for p in of.operands)
+            total += sum(i * j for i, j in zip(x, y, strict=True))
+            if path["saturate"]:
+                total = min(max(total, -bound), bound - 1)
+        total = (total + bound) % (2 * bound) - bound
+        a, b, c = (float(np.uint32(dot.steps[0][name][0]).view(np.float32)) for name in ("a_scale", "b_scale", "c"))
+        with gmpy2.context(gmpy2.ieee(32)):
+            want = gmpy2.fma(gmpy2.mpfr(total), gmpy2.mpfr(a) * gmpy2.mpfr(b), gmpy2.mpfr(c))
+        assert np.uint32(dot.result).view(np.float32) == float(want)
+
+
+@pytest.mark.parametrize(
+    "text", ["blackwell_mxfp8", "blackwell_mxfp4", "fma(a=mxfp6,acc=bf16,datapath=fused(l=8,bits=9))"]
+)
+def test_dots_of_blocks_with_scales_are_those_of_the_definition(text):
+    """Which cuts a whole row into blocks and groups itself."""
+    of = interface(parse_fma(text))
+    for dot in dots_of(of, 20, 5):
+        sides = []
+        for name, to in zip("ab", of.op.groups, strict=True):
+            elements, scales = Encoding(to.format.single), Encoding(to.format.scales)
+            each = [scales.decode(code) for step in dot.steps for code in step[f"{name}_scale"]]
+            each = each[:: max(to.format.group // of.products, 1)]  # every step of a group has its scale
+            values = [elements.decode(code) for step in dot.steps for code in step[name]]
+            sides.append(Vector(values, to, 0, quantized=True, scales=each))
+        start = Encoding(of.op.acc.format).decode(dot.steps[0]["c"][0])
+        want = scaled_dot(of.op, *sides, start, Draws(0, 0))
+        assert Encoding(of.op.acc.format).encode(want) == dot.result
+
+
 def test_every_named_operator_has_vectors():
-    named = [op for op in NAMED.values() if op.groups is None]
-    for op in [*named, *(parse_fma(t) for t in ("highbfp", "mxfp8", "mxint8", "nvfp4", "int8", "mxfp4"))]:
+    for op in [*NAMED.values(), *(parse_fma(t) for t in ("highbfp", "mxfp8", "mxint8", "nvfp4", "int8", "mxfp4"))]:
         of = interface(op)
         for _, codes in cases(of, "random", 2, 0):
             assert 0 <= (of.expected(codes) or 0) < 1 << of.output.bits

@@ -26,5 +26,11 @@ GROUPS = [
     "nvfp4",
 ]
 GROUPS += ["int8", "mx(nf4,16,scale=fp16)", "mx(int4,8,scale=fp16)"]
-UNGROUPED = [name for name, op in UNITS.items() if not op.groups]
-ALL = [*NAMED, *OTHERS, *UNGROUPED, *GROUPS]
+GROUPS += [
+    "fma(a=mxfp8,acc=bf16:sr4,datapath=fused(l=16,bits=20))",
+    "fma(a=mx(e2m1fn,16,scale=e4m3fn),b=nvfp4,acc=fp32:rtz,datapath=fused(l=32,bits=35,least=-139,run=8))",
+    "fma(a=mx(e5m2,64),b=mx(e3m2fn,64),acc=e5m10,datapath=fused(l=16,bits=10))",
+    "fma(a=int12,b=int8:channel,acc=fp32,datapath=int(bits=20,saturate=1,l=4))",
+    "fma(a=highbfp,acc=fp32,datapath=fmac2)",
+]
+ALL = [*NAMED, *OTHERS, *UNITS, *GROUPS]
