@@ -18,7 +18,7 @@ from numc.numerics.units import UNITS
 from numc.support.errors import NumcError
 from targets_here import HERE
 from tiers import by_default
-from unit_models import DATA, operands
+from unit_models import DATA, instruction, operands
 from unit_steps import PLAIN, compared, many
 
 
@@ -28,6 +28,28 @@ def test_the_model_of_the_units(unit: str) -> None:
         part = compared(unit, data, seed, 16)
         assert part.steps
         assert part.first is None, f"{unit}, {data}, seed {seed}: {part.first}"
+
+
+@pytest.mark.parametrize(
+    "unit", by_default(["hopper_bf16", "ada_e4m3", "cdna1_bf16", "cdna2_bf16_1k", "cdna3_fp16"], ["hopper_bf16"])
+)
+def test_split_k_adds_chains_of_the_model(unit: str) -> None:
+    """Four chains of the model from +0, added in float32 in order: the last one is short."""
+    import torch
+
+    fma, model = UNITS[unit], instruction(unit)
+    total = "" if fma.acc.format == FORMATS["fp32"] else ",total=fp32"
+    text = f"fma(a={fma.a},b={fma.b},acc={fma.acc},datapath={fma.datapath},splits=4{total})"
+    depth = 7 * model.k
+    a, b, c = operands((9, depth, 11), "normal", 0)
+    a, b = (numc.round(x, str(to)) for x, to in zip((a, b), fma.singles, strict=True))
+    x, y, want = torch.tensor(a).to(model.a_type), torch.tensor(b).to(model.b_type), numc.round(c, str(fma.acc))
+    for first in range(0, depth, 2 * model.k):
+        run = torch.zeros(c.shape, dtype=model.c_type)
+        for k in range(first, min(first + 2 * model.k, depth), model.k):
+            run = model(x[:, k : k + model.k], y[k : k + model.k], run)
+        want = want + run.numpy()
+    assert (found := vectorised.first_mismatch(numc.matmul(a, b, c, fma=text), want)) is None, found
 
 
 @pytest.mark.slow
