@@ -436,7 +436,7 @@ def is_zero(value: ir.Value) -> bool:
 
 
 def uses(value: ir.Value) -> int:
-    """How often a value is used."""
+    """The number of uses of a value."""
     return sum(1 for _ in value.uses)
 
 

@@ -315,7 +315,7 @@ def _counts(generic: ir.Operation, maps: Sequence[list[linalg.Linear] | None]) -
 
 
 def _steps(strides: list[Size], places: list[linalg.Linear], counts: list[Size]) -> list[Size] | None:
-    """How far each loop moves in an operand; None for a diagonal."""
+    """The distance by which each loop moves in an operand; None for a diagonal."""
     steps = [ZERO for _ in counts]
     for p, (coefficients, _) in enumerate(places):
         for d, factor in coefficients.items():

@@ -1,4 +1,4 @@
-"""How a program reads an argument: the format that holds all that its operations need of it, or why there is none.
+"""The reading of an argument by a program: the format that holds all that operations need of it, or why none does.
 
 An operation that rounds elements needs no more than their codes. A contraction whose operands have groups needs no more
 than the codes of groups along its reduction, if the operand is the whole argument and these groups lie in one of its
@@ -36,7 +36,7 @@ _OPEN = "read as float32 by "
 
 @dataclass(frozen=True)
 class Reading:
-    """How the operations read an argument: the format that holds all they need of it, or why there is none."""
+    """The reading of an argument by operations: the format that holds all they need of it, or why there is none."""
 
     format: str
     why: str

@@ -62,7 +62,7 @@ class Structure:
         raise KeyError(name)
 
     def word(self, name: str) -> int:
-        """How many words stand before the field called `name`. Raises KeyError if there is none."""
+        """The number of words before the field called `name`. Raises KeyError if there is none."""
         return sum(field.count for field in self.fields[: self.fields.index(self.field(name))])
 
     def in_order(self, values: Mapping[str, T | list[T]]) -> list[T]:

@@ -50,7 +50,7 @@ class Kernel(Setting):
 
     @property
     def groups(self) -> Groups | None:
-        """How the dot products of groups are summed, if both operands have groups."""
+        """The sums of the dot products of groups, if both operands have groups."""
         return group_sums.groups_of(self) if self.fma.groups else None
 
     @property
@@ -63,7 +63,7 @@ class Kernel(Setting):
 
     @property
     def dot(self) -> int:
-        """How many steps of k a word of the packed operands holds, which one instruction multiplies and adds; or 0."""
+        """The number of steps of k in a word of packed operands, which one instruction multiplies and adds; or 0."""
         return self.datapath.dot(self)
 
     @property
@@ -73,7 +73,7 @@ class Kernel(Setting):
 
     @property
     def segment(self) -> int | None:
-        """How many steps of k are summed apart, if not all of a block."""
+        """The number of steps of k that are summed apart, if not all of a block."""
         return self.datapath.segment(self)
 
     @property
@@ -85,7 +85,7 @@ class Kernel(Setting):
 
     @property
     def growth(self) -> int:
-        """How far the exponent of a sum can be above that of its largest term, between two looks at the guard."""
+        """The most by which the exponent of a sum can pass that of its largest term, between two looks at the guard."""
         block = self.tile.k_block
         steps = block if self.segment is None else min(self.segment, block)
         return (steps - 1).bit_length() + 2
@@ -97,12 +97,12 @@ class Kernel(Setting):
 
     @property
     def counts(self) -> int:
-        """How many additions of a multiply-add can be counted."""
+        """The number of additions of a multiply-add that can be counted."""
         return self.datapath.additions(self.fma) if self.statistics else 0
 
     @property
     def waiting(self) -> int:
-        """How many carries of its counters wait at most."""
+        """The most carries of its counters that wait."""
         return counting.waiting(self.counts, self.tile.rows * self.tile.vectors, self.tile.k_block)
 
     @property

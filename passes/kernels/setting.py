@@ -29,7 +29,7 @@ class Adjacency(Enum):
 
     @property
     def stride(self) -> int:
-        """How many elements apart those of a segment may be, other than one (packing/segments.py)."""
+        """The distances in elements of those of a segment, other than one (packing/segments.py)."""
         return next((stride for stride, known in STRIDED.items() if known is self), 2)
 
 
@@ -88,7 +88,7 @@ class Setting:
 
     @property
     def accumulators(self) -> int:
-        """How many accumulators a tile has."""
+        """The number of accumulators of a tile."""
         return self.tile.rows * self.tile.lanes
 
     def operand(self, side: str) -> int:
@@ -100,7 +100,7 @@ class Setting:
         return (lane, row) if self.swap else (row, lane)
 
     def parts(self, side: str) -> int:
-        """How many parts the values of that operand have."""
+        """The number of parts of the values of that operand."""
         return self.fma.parts[self.operand(side)]
 
     def conversion(self, side: str) -> Conversion:

@@ -13,7 +13,7 @@ from numc.passes import linalg
 from numc.passes.facts import KERNEL
 
 MOST_PATHS = 100_000
-"""How many paths from a value to the ends of a loop's body LLVM gets through in a fraction of a second."""
+"""The number of paths from a value to the ends of a loop's body that LLVM gets through in a fraction of a second."""
 _FEW = 32  # operations have no more paths than 2^32, and hardly any loop has so many without many operations
 _ON_LOOPS, _ON_BRANCHES = "llvm.loop_annotation", "loop_annotation"
 _MARKED = "numc.scalar_loops"  # on a module that has such loops

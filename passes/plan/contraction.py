@@ -50,7 +50,7 @@ class Operand:
         return {d for coefficients, _ in self.places for d in coefficients}
 
     def stride(self, dim: int) -> int | None:
-        """How many elements apart neighbours along a dimension of the contraction are, if it is known now."""
+        """The distance in elements of neighbours along a dimension of the contraction, if it is known now."""
         strides = ir.MemRefType(self.value.type).get_strides_and_offset()[0]
         steps = [(found[dim], stride) for (found, _), stride in zip(self.places, strides, strict=True) if dim in found]
         unknown = ir.ShapedType.get_dynamic_stride_or_offset()

@@ -244,7 +244,7 @@ def _stored(f: Function, words: Sequence[Word]) -> Value:
 
 
 def _element_strides(f: Function, found: Found, extents: Mapping[int, Word]) -> list[Word]:
-    """How far one step along each dimension goes in the row-major indices of the output's elements."""
+    """The distance of one step along each dimension in the row-major indices of the output's elements."""
     strides: dict[int, Word] = {}
     stride: Word = 1
     for coefficients, _ in reversed(found.out.places):

@@ -114,7 +114,7 @@ class _Emitter:
         region.op.erase()
 
     def _packing(self, region: Region) -> Packing | None:
-        """How the operand is packed that the plan packs at compile time, if there is one."""
+        """The packing of the operand that the plan packs at compile time, if there is one."""
         packing = region.plan.packing
         for side, how, operand in (
             ("rows", packing.rows, region.found.rows),
@@ -131,7 +131,7 @@ class _Emitter:
         return None
 
     def _packing_once(self, region: Region) -> Packing | None:
-        """How the lanes are packed that the plan packs once for several contractions, if it does."""
+        """The packing of the lanes that the plan packs once for several contractions, if it does."""
         if region.plan.packing.lanes != ONCE:
             return None
         number = self._read_only.get(root(region.found.lanes.value))

@@ -40,7 +40,7 @@ class Padded:
 
 
 def padded(found: Found) -> Padded | None:
-    """How the operand of the lanes is padded with zeros, if by a copy into a part of it, for this contraction alone."""
+    """The padding with zeros of the operand of the lanes, if by a copy into a part, for this contraction alone."""
     buffer, block = found.lanes.value, found.generic.block
     if isinstance(buffer.owner, ir.Block) or buffer.owner.name != "memref.alloc" or linalg.uses(buffer) != 4:
         return None

@@ -67,7 +67,7 @@ class TilePlan:
 
 @dataclass(frozen=True)
 class OperandPlan:
-    """How the operands of rows and of lanes are packed: one of `ROWS`, one of `LANES`."""
+    """The packing of the operands of rows and of lanes: one of `ROWS`, one of `LANES`."""
 
     rows: str
     lanes: str

@@ -271,7 +271,7 @@ class _Planner:
         )
 
     def _built(self, found: Found, kernel: Kernel, side: str) -> str:
-        """How the operand of a side, a weight, is packed when the program is built."""
+        """The packing of the operand of a side, a weight, when the program is built."""
         if not self._in_codes or not has_codes(kernel, side):
             return AT_COMPILE_TIME
         weight = self._weights[root((found.rows if side == "rows" else found.lanes).value)]

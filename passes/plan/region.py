@@ -32,7 +32,7 @@ from numc.passes.plan.weights import Packing
 from numc.support.errors import NumcError
 
 _SPLATS = 62
-"""How many streams a descriptor has bits for."""
+"""The number of streams for which a descriptor has bits."""
 
 
 @dataclass(frozen=True, kw_only=True)

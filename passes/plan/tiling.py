@@ -153,7 +153,7 @@ def saves_transposed(plain: tuple[Tile, Found], other: tuple[Tile, Found]) -> bo
 
 
 def _vectors(tile: Tile, found: Found) -> int | None:
-    """How many vectors of accumulators all tiles have, if the sizes are known."""
+    """The number of vectors of accumulators of all tiles, if the sizes are known."""
     rows, lanes = size_of(found, found.shape.rows), size_of(found, found.shape.lanes)
     if rows is None or lanes is None:
         return None
@@ -162,7 +162,7 @@ def _vectors(tile: Tile, found: Found) -> int | None:
 
 
 def few_steps(kernel: Kernel, found: Found, *, in_planes: bool = False) -> int:
-    """How many steps of k there are if lanes can be read where they are, or in planes, else 0."""
+    """The number of steps of k if lanes can be read where they are, or in planes, else 0."""
     depth = size_of(found, found.shape.k)
     most = (MANY_IN_PLANES if found.fma.is_one_fma else _FEW_IN_PLANES) if in_planes else _FEW
     return depth if kernel.reads_directly and depth is not None and depth <= most else 0
@@ -207,7 +207,7 @@ def is_same_in_runs(operand: Operand, found: Found) -> bool:
 
 
 def _sliding(rows: Operand, found: Found) -> int | None:
-    """How many rows are adjacent in memory where a smaller window slides along them, as along a line of an image."""
+    """The number of rows that are adjacent where a smaller window slides along them, as along a line of an image."""
     if not rows.places or not found.shape.rows:
         return None
     (steps, _), last = rows.places[-1], found.shape.rows[-1]

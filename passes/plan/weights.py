@@ -34,7 +34,7 @@ Directions = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Packing:
-    """How a weight, an argument of @main by its number, is packed.
+    """The packing of a weight, an argument of @main by its number.
 
     start: the offset of its first element; then sizes and strides along batch, rows or lanes, and k. conversion: what
     its values need first, or nothing. groups: the conversion that follows, if its format has groups; what that depends
@@ -131,7 +131,7 @@ def _elements(flat: npt.NDArray[np.float32], start: int, directions: Directions)
 
 
 def packing_of(weight: int, found: Found, kernel: Kernel, side: str) -> Packing | None:
-    """How the operand of one side of a kernel, a view of a weight, is packed, if its sizes and strides are known."""
+    """The packing of the operand of one side of a kernel, a view of a weight, if its sizes and strides are known."""
     operand, across = (found.rows, found.shape.rows) if side == "rows" else (found.lanes, found.shape.lanes)
     kind = ir.MemRefType(operand.value.type)
     strides_of_view, start = kind.get_strides_and_offset()
@@ -211,7 +211,7 @@ def _is_only_read(buffer: ir.Value) -> bool:
 
 
 def packings_of(module: ir.Operation) -> dict[int, Packing]:
-    """How the packed weights among the arguments of @main are made, by the numbers of the arguments."""
+    """The making of the packed weights among the arguments of @main, by the numbers of the arguments."""
     listed = facts.of_arguments(module, PACKING)
     return {n: records.of_data(Packing, data, f"{PACKING} of argument {n}") for n, data in listed.items()}
 

@@ -19,7 +19,7 @@ WHOLE_VIEWS = ("memref.cast", "memref.expand_shape", "memref.collapse_shape", "m
 
 @dataclass(frozen=True)
 class Rows:
-    """How a buffer is divided into rows, all dimensions of size 1 left out.
+    """The division of a buffer into rows, all dimensions of size 1 left out.
 
     count: their number, None if a size is free; then the runtime compares the numbers of all steps. inside: how many
     dimensions a row has.
@@ -81,12 +81,12 @@ def _is_whole(value: ir.Value) -> bool:
 
 
 def _long(kind: ir.MemRefType, first: int) -> int:
-    """How many dimensions from `first` on are not of size 1."""
+    """The number of dimensions from `first` on that are not of size 1."""
     return sum(_size(kind, n) != 1 for n in range(first, kind.rank))
 
 
 def _first_dims(kind: ir.MemRefType, rows: Rows) -> int | None:
-    """How many first dimensions of a view of a buffer count its rows; None if no number of them does."""
+    """The number of first dimensions of a view of a buffer that count its rows; None if no number of them does."""
     every = range(kind.rank + 1)
     if rows.count is None:
         return next((n for n in every if _long(kind, n) == rows.inside), None)

@@ -66,7 +66,7 @@ def _groups(reshape: ir.Operation) -> Groups:
 
 
 def _collapsed_map(map_: ir.AffineMap, groups: Groups) -> tuple[ir.AffineMap, Groups] | None:
-    """How an operand is read by collapsed loops, and which of its dimensions become one.
+    """The reading of an operand by collapsed loops, and which of its dimensions become one.
 
     None if it has some but not all dimensions of a group, or others between them.
     """

@@ -231,7 +231,7 @@ def _is_cheap(producer: ir.Operation) -> bool:
 
 
 def _full_inputs(producer: ir.Operation) -> int:
-    """How many inputs have as many dimensions in use as the loops: those that cost memory traffic."""
+    """The number of inputs with as many dimensions in use as the loops: those that cost memory traffic."""
     maps = linalg.indexing_maps(producer)[: linalg.input_count(producer)]
     return sum(len({str(e) for e in m.results if isinstance(e, ir.AffineDimExpr)}) == m.n_dims for m in maps)
 

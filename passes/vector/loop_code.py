@@ -90,7 +90,7 @@ def _known(nest: Nest) -> int | None:
 
 
 def _way(nest: Nest) -> Literal["around", "lanes", "rows"]:
-    """How the last parallel loop is computed.
+    """The computation of the last parallel loop.
 
     Inside of the reductions, if any, where LLVM vectorises it; in lanes; or around the reductions, some rows at a time.
     """

@@ -59,7 +59,7 @@ def value_of(f: Code, size: Size, symbols: Mapping[Symbol, Value]) -> Value:
 
 
 def trips(f: Code, loops: Sequence[Loop], symbols: Mapping[Symbol, Value]) -> Number:
-    """How many iterations of these loops are shared out."""
+    """The number of iterations of these loops that are shared out."""
     found: list[Number] = []
     for loop in loops:
         if loop.count.symbols:

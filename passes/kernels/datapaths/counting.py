@@ -40,12 +40,12 @@ def task_words(width: int, waiting: int) -> int:
 
 
 def waiting(additions: int, accumulators: int, steps: int) -> int:
-    """How many carries wait at most: those of all `steps` of a block, rounded up to what is merged at a time."""
+    """The most carries that wait: those of all `steps` of a block, rounded up to what is merged at a time."""
     return -(-carries(additions, accumulators) * steps // _MERGED) * _MERGED
 
 
 def carries(additions: int, accumulators: int) -> int:
-    """How many carries one step of k has, for vectors of accumulators with so many additions each."""
+    """The number of carries of one step of k, for vectors of accumulators with so many additions each."""
     return -(-accumulators * additions // (1 << LOW))
 
 

@@ -104,7 +104,7 @@ class Micro:
 
     @property
     def together(self) -> int:
-        """How many accumulators take a step together."""
+        """The number of accumulators that take a step together."""
         return self.datapath.together(self.setting)
 
     def drawn(self, k: Value) -> list[Drawn]:

@@ -35,18 +35,18 @@ _STRAIGHT = 8  # words of a group, at most, whose products are not a loop
 
 
 def groups_of(s: Setting) -> Groups:
-    """How the dot products of groups are summed."""
+    """The sums of the dot products of groups."""
     t = s.tile
     return Groups(s.fma, t.k_block, t.width, s.accumulators, s.statistics and additions(s.fma) > 0)
 
 
 def additions(fma: Fma) -> int:
-    """How many additions to an accumulator can be counted for each group: of integers none."""
+    """The number of additions to an accumulator that can be counted for each group: of integers none."""
     return 0 if fma.group is None or fma.group.sums_integers else 1
 
 
 def dot_of(s: Setting) -> int:
-    """How many integers a word of the packed operands holds, which one instruction multiplies and adds; 0 for none."""
+    """The number of integers in a word of packed operands, which one instruction multiplies and adds; 0 for none."""
     fits = (n for n in (4, 2) if s.fast and s.instructions.dot(n) is not None and groups_of(s).fits(n))
     return next(fits, 0)
 

@@ -1,4 +1,4 @@
-"""How the dot products of groups are summed: sizes, and one step; group_sums.py has the loops."""
+"""The sums of the dot products of groups: sizes, and one step; group_sums.py has the loops."""
 
 from __future__ import annotations
 

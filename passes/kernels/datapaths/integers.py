@@ -26,7 +26,7 @@ def _step(code: Code, fma: Fma, a: Parts, b: Parts, c: Value, drawn: Drawn) -> V
 
 
 def _count(s: Setting) -> int:
-    """How many integers a word holds: as many as there is an instruction for."""
+    """The number of integers in a word: as many as there is an instruction for."""
     fit = (4, 2) if s.fma.datapath.name == "bytes" else (2,)
     return next((n for n in fit if s.fast and s.instructions.dot(n) is not None), 0)
 

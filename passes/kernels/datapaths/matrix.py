@@ -64,7 +64,7 @@ def _unit(m: Micro) -> Matrix:
 
 
 def _counts(m: Micro) -> tuple[int, int]:
-    """How many registers the rows of this micro-kernel take, and how many its lanes."""
+    """The number of registers for the rows of this micro-kernel, and that for its lanes."""
     return -(-m.rows // _unit(m).size), m.vectors
 
 

@@ -1,4 +1,4 @@
-"""How a micro-kernel reads its operands, packed or in place: the values of one step of k in registers."""
+"""The reads of a micro-kernel from its operands, packed or in place: the values of one step of k in registers."""
 
 from __future__ import annotations
 

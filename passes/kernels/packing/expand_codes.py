@@ -15,7 +15,7 @@ def expand_name(kernel: Kernel) -> str:
 
 
 def expanded_room(kernel: Kernel) -> int:
-    """How far behind a panel the last period may reach, in f32 numbers."""
+    """The reach of the last period behind a panel, in f32 numbers, at most."""
     to = stored_layout(kernel, kernel.codes)
     return (to.period - 1) * to.width
 

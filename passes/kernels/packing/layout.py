@@ -1,4 +1,4 @@
-"""How packed operands are laid out.
+"""The layout of packed operands.
 
 Rows and lanes share one scheme: a panel is a list of vectors, and a vector is laid out part after part.
 
@@ -80,12 +80,12 @@ class Layout:
 
     @property
     def period(self) -> int:
-        """How many vectors of codes fill whole vectors of words."""
+        """The number of vectors of codes that fill whole vectors of words."""
         return 32 // math.gcd(self.bits, 32)
 
     @property
     def steps(self) -> int:
-        """How many steps of k a vector of a row has."""
+        """The number of steps of k in a vector of a row."""
         return self.width * self.dot if self.matrix or self.alone in ("integers", "unsigned") else self.width
 
     @property
@@ -109,7 +109,7 @@ class Layout:
         return self.words_of(self.block_vectors(depth) - scales) + scales * self.width
 
     def block_vectors(self, depth: int) -> int:
-        """How many vectors of numbers one block of k of a panel is."""
+        """The number of vectors of numbers of one block of k of a panel."""
         if self.side == "lanes":
             return self.block_steps(depth) * self.step_vectors
         return -(-depth // self.steps) * self.step_vectors + self.scale_vectors(depth)
@@ -157,7 +157,7 @@ class Layout:
         return self.period * self.bits // 32 * self.width if self.code else 0
 
     def largest_words(self, size: int) -> int:
-        """How many largest magnitudes there are of `size` rows or lanes; channels are those of one batch."""
+        """The number of largest magnitudes of `size` rows or lanes; channels are those of one batch."""
         return -(-size // self.extent) * self.extent if self.channel else 1
 
     @property

@@ -142,7 +142,7 @@ def leave(frame: Frame) -> None:
 
 
 def _sizes(f: Function, task: Task, row_block: Value, lane_block: Value, row_panels: Value) -> dict[str, Value]:
-    """How many f32 numbers each buffer takes: tiles, packed rows with their limits, packed lanes, plane, counters."""
+    """The sizes of buffers in f32 numbers: tiles, packed rows with their limits, packed lanes, plane, counters."""
     kernel, t = task.kernel, task.kernel.tile
     row_words, lane_words = (layout(kernel, side).panel_words(t.k_block) for side in ("rows", "lanes"))
     # What stays in registers needs no tile, but an observer does: two.
@@ -188,7 +188,7 @@ def _allocate(f: Function, sizes: Mapping[str, Value]) -> tuple[Value, dict[str,
 
 
 def _counting(f: Function, task: Task, planes: Value) -> Counting:
-    """How additions are counted in the planes, which are cleared; without a place to count to, no step is looked at."""
+    """The counting of additions in the planes, which are cleared; without a place to count to, no step is looked at."""
     to, stride, offset = context(f, "counts", "stride", "offset")
     wanted = f.is_given(to)
     with f.when(wanted):

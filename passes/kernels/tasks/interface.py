@@ -135,5 +135,5 @@ def store(code: Code, output: Stream, value: Value, address: Value, mask: Value 
 
 
 def run_from(f: Function, lane_run: Value, lane: Value) -> Value:
-    """How many lanes from `lane` on are adjacent, or the same, in every stream."""
+    """The number of lanes from `lane` on that are adjacent, or one, in every stream."""
     return f.i64("subi", lane_run, f.i64("remui", lane, lane_run))

@@ -1,4 +1,4 @@
-"""How much of an operand its widest format keeps beyond its narrowest one: what FAST chooses the width of a tensor by.
+"""The part of an operand that its widest format keeps beyond its narrowest one: FAST chooses widths by it.
 
 r(X) = sum |widest(X) - narrowest(X)| / sum |narrowest(X)|, over all groups that the contraction converts (Zhang et al.,
 HPCA 2022, eq. 2). The sums of every panel are stored apart, and the runtime adds them in one order, so threads change

@@ -356,7 +356,7 @@ def packed_panel_words(f: Function, task: Task, depth: Value) -> Value:
 
 
 def _block_vectors(f: Function, to: Layout, depth: Value) -> Value:
-    """How many vectors of words one block of k of a panel is, if it is the last one: `Layout.block_words`."""
+    """The number of vectors of words of one block of k of a panel, if it is the last one: `Layout.block_words`."""
     if to.code:
         codes = f.i64("ceildivui", f.i64("muli", number_vectors(f, to, depth), to.bits), 32)
         return f.i64("addi", codes, scale_vectors(f, to, depth))

@@ -51,7 +51,7 @@ class Plane:
 
     @property
     def line(self) -> int:
-        """How far one row of lanes is behind another one."""
+        """The distance of one row of lanes to the next one."""
         return self.lanes[-2][1] if len(self.lanes) > 1 else 0
 
     @property

@@ -61,7 +61,7 @@ def shared_panel(f: Function, task: Task, batch: Value, block: Value, row: Value
 
 
 def _counts(f: Function, task: Task) -> tuple[Value, Value]:
-    """How many panels there are of a batch, and how many blocks of k of each."""
+    """The number of panels of a batch, and that of blocks of k of each."""
     rows, depth = context(f, "rows", "depth")
     blocks = f.i64("maxui", f.i64("ceildivui", depth, task.kernel.tile.k_block), 1)
     return f.i64("ceildivui", rows, task.kernel.tile.rows), blocks

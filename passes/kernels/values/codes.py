@@ -52,7 +52,7 @@ def emit_widened_top(code: Code, top: Value, fmt: Format, *, clean: bool) -> Val
 
 
 def code_bits(fmt: Format) -> int:
-    """How many bits the code of a number of a format has, of one of its parts."""
+    """The bits of the code of a number of a format, of one of its parts."""
     return fmt.bits // fmt.parts
 
 
@@ -93,7 +93,7 @@ def emit_encoded(code: Code, x: Value, to: Conversion) -> Value:
 
 
 def _distance(fmt: Record) -> tuple[int, int]:
-    """How many significand bits a float32 has more, and what its biased exponent has more, in its place."""
+    """The significand bits that a float32 has more, and the excess of its biased exponent, in its place."""
     return _FP32.significand_bits - fmt.significand_bits, (_FP32.bias - fmt.bias) << _FP32.significand_bits
 
 

@@ -63,7 +63,7 @@ def emit_group(code: Code, group: Value, key: Value, *, product: bool = False) -
 
 
 def run_of(noise: Noise) -> int:
-    """How many steps of k share a word: a power of two."""
+    """The number of steps of k that share a word: a power of two."""
     return RUN if noise.lfsr else 32 // field_bits(noise)
 
 

@@ -72,7 +72,7 @@ def _with_sign_of(code: Code, value: Value, x: Value, carrier: Carrier) -> Value
 
 
 def _last_bf16(to: Conversion) -> Conversion:
-    """How the last part of a compound number is rounded: as the conversion says."""
+    """The rounding of the last part of a compound number: as the conversion says."""
     return Conversion(_BF16.format, to.rounding)
 
 

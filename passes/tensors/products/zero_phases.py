@@ -102,7 +102,7 @@ class Axis:
         return (self.size - 1 - self.offset % self.stride) // self.stride + 1
 
     def outputs_of(self, phase: int) -> int:
-        """How many outputs a phase has."""
+        """The number of outputs of a phase."""
         return max(0, -(-(self.outputs - phase) // self.stride))
 
     def taps_of(self, phase: int) -> Taps | None:
@@ -170,7 +170,7 @@ def _shares(generic: ir.Operation, number: int) -> bool:
 
 
 def inserted(value: ir.Value) -> Insertion | None:
-    """How a tensor was made by insertions into zeros, if it was."""
+    """The insertions into zeros that made a tensor, if any did."""
     if isinstance(value.owner, ir.Block):
         return None
     op = value.owner.operation
