@@ -118,7 +118,7 @@ def owner(value: ir.Value) -> ir.Operation:
 
 
 def captured(op: ir.Operation) -> tuple[list[ir.Operation], list[ir.Value]]:
-    """What a body uses from outside: constants, which can be cloned, and other values."""
+    """The values that a body uses from outside: constants, which can be cloned, and other values."""
     inside = set(operations(op))
     constants: list[ir.Operation] = []
     values: list[ir.Value] = []

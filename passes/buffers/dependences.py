@@ -1,4 +1,4 @@
-"""What has to come before what in @main, found from the buffers that its parts read and write.
+"""The order of the parts of @main that has to be kept, found from the buffers that its parts read and write.
 
 Two parts depend on each other if one of them writes what the other one reads or writes, or if a number that is computed
 from what one has written is given to the other. Parts of a buffer that static sizes show to be apart are different

@@ -137,7 +137,7 @@ def _viewed(view: ir.Operation, dims: _Dims) -> _Dims:
 
 
 def _split(dim: _Dim | None, sizes: list[int]) -> list[_Dim | None]:
-    """What the dimensions of these sizes are that a dimension is split into."""
+    """The dimensions of these sizes into which a dimension is split."""
     left = list(dim or ())
     found: list[_Dim | None] = []
     for size in sizes:
@@ -195,7 +195,7 @@ def _axes(generic: ir.Operation, number: int, to: GroupConversion, dims: _Dims) 
 
 
 def _asked(op: ir.Operation) -> str:
-    """What bit of an element a comparison asks for; "" if it compares in another way, or not with zero."""
+    """The bit of an element for which a comparison asks; "" if it compares in another way, or not with zero."""
     zero = linalg.maker(op.operands[1])
     if zero is None or zero.name != "arith.constant" or ir.FloatAttr(zero.attributes["value"]).value != 0:
         return ""

@@ -75,7 +75,7 @@ def _widen(argument: ir.Value, stored: str) -> None:
 
 
 def _wide(given: ir.Value, stored: str, wide: ir.RankedTensorType) -> ir.Value:
-    """What an argument stands for."""
+    """The float32 numbers for which the codes of an argument stand."""
     if groups_of(stored) is not None:
         return unpacked_groups(given, stored, wide.shape)
     if stored not in IN_BITS:

@@ -17,12 +17,12 @@ class Code(Straight):
     """Code over one lane shape, with control flow."""
 
     def lanes(self, width: int) -> Code:
-        """The same code seen with another number of lanes: what it appends stands in the same place."""
+        """This code seen with another number of lanes: what it appends stands in the same place."""
         return Code(width, self._text)
 
     @property
     def scalar(self) -> Code:
-        """The same code seen with scalars."""
+        """This code seen with scalars."""
         return self.lanes(0)
 
     def call(self, name: str, *arguments: Value, results: str = "", dialect: str = "func") -> list[Value]:
@@ -85,7 +85,7 @@ class Code(Straight):
         self.line("}")
 
     def seldom(self, condition: Value) -> Value:
-        """The same i1, which is expected to be false: registers go to the code that runs then."""
+        """An i1 that is expected to be false: registers go to the code that runs then."""
         return self.op(f"llvm.intr.expect {condition}, {self.int(0, 'i1')} : i1", "i1")
 
     def leave_block(self, values: Sequence[Value], kinds: Sequence[Type]) -> None:
@@ -166,14 +166,14 @@ class Choice:
 
     @contextmanager
     def then(self) -> Iterator[None]:
-        """What runs if the condition holds."""
+        """The code that runs if the condition holds."""
         with self.code.inside():
             yield
             self.code.leave_block(self.next, self.kinds)
 
     @contextmanager
     def otherwise(self) -> Iterator[None]:
-        """What runs if it does not."""
+        """The code that runs if it does not."""
         self.code.line("} else {")
         with self.code.inside():
             yield

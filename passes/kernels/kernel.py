@@ -23,12 +23,12 @@ class Kernel(Setting):
 
     @property
     def datapath(self) -> Datapath:
-        """What the multiply-adds are."""
+        """The datapath of the multiply-adds."""
         return datapath_of(self.fma, statistics=self.statistics, rows=self.tile.rows, flushes=self.isa.flushes_rounded)
 
     @property
     def name(self) -> str:
-        """What the names of its functions begin with: operator and tile, for the reader, and a hash of all that it is.
+        """The beginning of the names of its functions: operator and tile, for the reader, and a hash of all that it is.
 
         Its instructions are those of a name, less those that it does without (`dot`).
         """
@@ -45,7 +45,7 @@ class Kernel(Setting):
 
     @property
     def scale(self) -> float:
-        """What the cheap sequence multiplies products and accumulators by."""
+        """The factor of products and accumulators in the cheap sequence."""
         return self.datapath.scale(self)
 
     @property

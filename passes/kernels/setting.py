@@ -1,4 +1,4 @@
-"""What a set of micro-kernels is generated for: operator, tile, instructions, and how its operands are read."""
+"""The setting of a set of micro-kernels: operator, tile, instructions, and how its operands are read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from numc.passes.kernels.values.unpacked import reads_codes
 
 
 class Adjacency(Enum):
-    """What is known of the memory of an operand, whatever its sizes: which elements of a row or of lanes are adjacent.
+    """The known order of the memory of an operand of any size: which elements of a row or of lanes are adjacent.
 
     NONE: nor is there one between two of them. THIRD, FOURTH: most of them are three or four elements apart.
     """
@@ -63,7 +63,7 @@ Parts = Sequence[Value]  # of an operand: its value, or the bf16 numbers whose s
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What a set of micro-kernels is generated for. `swap`: rows come from the operator's b, lanes from its a.
+    """The setting of a set of micro-kernels. `swap`: rows come from the operator's b, lanes from its a.
 
     fast: cheap sequences may run where they are exact. partial: row counts below `tile.rows` that get a micro-kernel of
     their own (fewer rows, the same panels). narrow: so does one vector of the tile's, for the last lanes.

@@ -22,7 +22,7 @@ TABLES = "numc_table_"
 
 @dataclass
 class Text:
-    """What the views of one piece of code write to: lines, and the constants that are visible where it stands.
+    """The text of one piece of code, which its views write: lines, and the constants that are visible where it stands.
 
     top: of a function, the lines of its constants. scopes: the constants of the blocks around, the outermost first.
     tables: the definitions of the tables in memory that a function brings along, by their names.
@@ -46,12 +46,12 @@ class Straight:
         self._text = text or Text()
 
     def lanes(self, width: Number) -> Straight:
-        """The same code seen with another number of lanes: what it appends stands in the same place."""
+        """This code seen with another number of lanes: what it appends stands in the same place."""
         return Straight(width, self._text)
 
     @property
     def scalar(self) -> Straight:
-        """The same code seen with scalars."""
+        """This code seen with scalars."""
         return self.lanes(0)
 
     @property
@@ -248,7 +248,7 @@ class Straight:
         return [self.op(f"llvm.extractvalue {found}[{n}] : {struct}", kind) for n, kind in enumerate(types)]
 
     def fence(self) -> None:
-        """What is in memory is read anew behind it, and not kept in registers; no instruction."""
+        """Memory is read anew behind it, and not kept in registers; no instruction."""
         self.line('llvm.fence syncscope("singlethread") acq_rel')
 
     # Lanes
@@ -291,7 +291,7 @@ class Straight:
         return vector
 
     def reinterpret(self, a: Value, type_: Type | str) -> Value:
-        """The same bits as another type of equal size (``llvm.bitcast``: other numbers of lanes are allowed)."""
+        """The bits of a value as another type of equal size (``llvm.bitcast``: other numbers of lanes are allowed)."""
         to, source = Type.of(str(type_)), a.type
         if to.bits * max(to.lanes, 1) != source.bits * max(source.lanes, 1):
             raise TypeError(f"llvm.bitcast {a}: {source} and {to} differ in size")

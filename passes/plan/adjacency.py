@@ -1,4 +1,4 @@
-"""What is known of the memory of operands, for which the functions that pack them have fewer ways to read."""
+"""The known facts of the memory of operands, for which the functions that pack them have fewer ways to read."""
 
 from __future__ import annotations
 

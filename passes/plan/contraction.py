@@ -57,7 +57,7 @@ class Operand:
         return None if any(s == unknown for _, s in steps) else sum(factor * s for factor, s in steps)
 
     def without(self, units: set[int]) -> Operand:
-        """The same without the dimensions `units`, of size one: what only they address is one value for all."""
+        """This operand without the dimensions `units`, of size one: what only they address is one value for all."""
         places = [
             ({d: n for d, n in coefficients.items() if d not in units}, start) for coefficients, start in self.places
         ]
@@ -183,7 +183,7 @@ def _images(places: Sequence[Linear], lanes: list[int], k: list[int]) -> list[in
 
 
 def exchanged(found: Found) -> Found:
-    """The same contraction with its rows as lanes and its lanes as rows."""
+    """A contraction with its rows as lanes and its lanes as rows."""
     shape = replace(found.shape, rows=found.shape.lanes, lanes=found.shape.rows)
     return replace(found, swap=not found.swap, shape=shape, rows=found.lanes, lanes=found.rows)
 
@@ -205,7 +205,7 @@ def static_sizes(operand: Operand, kind: ir.MemRefType) -> dict[int, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class Contraction:
-    """What a contraction is: the attribute ``numc.contraction``.
+    """A contraction in the IR: the attribute ``numc.contraction``.
 
     id: its number in the program, -1 for a phase of one (skip_zeros.py). layer, role: as policies name them. batch,
     rows, lanes, k: the linalg dimensions of each kind; sizes: of all dimensions, -1 where it is not known. phases:

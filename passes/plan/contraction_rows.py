@@ -1,4 +1,4 @@
-"""What a program says of its contractions, and observers need to know: a row for each kernel call that was emitted."""
+"""The contractions of a program as observers need to know them: a row for each kernel call that was emitted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONTRACTIONS = "numc.contractions"
 
 @dataclass(frozen=True, kw_only=True)
 class ContractionRow:
-    """What the runtime's observers need to know about one kernel call: its number, operator, name and orientation.
+    """The facts of one kernel call for the runtime's observers: its number, operator, name and orientation.
 
     passes: how many times FAST's fMAC goes over a group. packed: the operand (``rows``, ``lanes`` or none) that lies
     packed in the program, and its layout. plane: how the operand of the lanes is padded, if it is not in memory.

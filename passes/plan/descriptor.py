@@ -53,7 +53,7 @@ _FLOAT = WIDTHS["f32"]
 
 
 def numbers_of(found: Found) -> dict[str, int]:
-    """What the function of a contraction is told about its run: the names of its arguments, and what they are asked by.
+    """The numbers that the function of a contraction is told about its run, by the names of its arguments.
 
     ``stream`` by the number of the operation; open widths by their slots.
     """
@@ -300,7 +300,7 @@ def _largest(f: Function, kernel: Kernel, side: str, memory: _Memory, calibrated
 
 
 def _packed_largest(f: Function, address: Value, packing: Packing) -> Word:
-    """The same of a packed weight: its last word; of channels, where they begin."""
+    """The word of the largest magnitude of a packed weight: its last word; of channels, where they begin."""
     if not packing.groups:
         return 0
     place = packing.words - packing.layout.largest_words(packing.shape[1])

@@ -1,4 +1,4 @@
-"""What can run in the kernel of a contraction: what fills its accumulators, and the reader of its result."""
+"""Operations that can run in the kernel of a contraction: what fills its accumulators, and the reader of its result."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Elementwise:
         return self.body(code, [self._argument(code, a, operands) for a in self.arguments])
 
     def epilogue(self, code: Code, operands: Sequence[Value], result: Value) -> Value:
-        """The same, given also the lanes of the contraction's result."""
+        """Append the body, given the lanes of the operands and of the contraction's result; returns what is stored."""
         return self.body(code, [result if a is None else self._argument(code, a, operands) for a in self.arguments])
 
     def _argument(self, code: Code, which: int | float | None, operands: Sequence[Value]) -> Value:
@@ -269,5 +269,5 @@ def _same(_: Code, values: Sequence[Value]) -> Value:
 
 
 def text_of(edge: Elementwise | None) -> str:
-    """What a prologue or an epilogue computes, for the reader of a plan."""
+    """The computation of a prologue or an epilogue in words, for the reader of a plan."""
     return "none" if edge is None else edge.text

@@ -108,7 +108,7 @@ def _has_planes(found: Found, image: _Image) -> bool:
 
 
 def _image(buffer: ir.Value) -> _Image | None:
-    """What there is of a padded tensor, if contractions alone read the whole of it."""
+    """The image that a padded tensor is, if contractions alone read the whole of it."""
     if isinstance(buffer.owner, ir.Block) or buffer.owner.name != "memref.alloc":
         return None
     alloc = buffer.owner.operation

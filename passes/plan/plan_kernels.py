@@ -110,7 +110,7 @@ class _Prepared:
 
 
 class _Planner:
-    """What holds for all contractions of a module, and how many there were."""
+    """The common state of all contractions of a module, and their number so far."""
 
     def __init__(
         self,

@@ -57,7 +57,7 @@ class Region:
 
     @property
     def where(self) -> str:
-        """What an error about it begins with."""
+        """The beginning of an error about it."""
         return f"layer '{self.contraction.layer}': "
 
 

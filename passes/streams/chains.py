@@ -150,7 +150,7 @@ class Chains:
 
 
 def _needs(ops: Sequence[ir.Operation]) -> tuple[list[ir.Operation], list[ir.Value]]:
-    """What operations use from outside: pure operations, which are computed again, in order, and other values."""
+    """The operands of operations from outside: pure operations, which are computed again, in order, and values."""
     inside = {inner for op in ops for inner in linalg.operations(op)}
     again: dict[ir.Operation, None] = {}
     values: dict[ir.Value, None] = {}

@@ -1,4 +1,4 @@
-"""What @main consists of, once every part is a call: parts with their marks, memory, and what may be computed again."""
+"""The units of @main, once every part is a call: parts with their marks, memory, and what may be computed again."""
 
 from __future__ import annotations
 

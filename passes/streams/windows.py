@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 _FORK = 4e-6
 """Seconds that it takes to begin and to end a window."""
 _SHARE, _BARRIER = 0.515, 3e-6
-"""What a unit takes on two threads: this part of its time on one, and these seconds, in which one of them waits."""
+"""The time of a unit on two threads: this part of its time on one, and these seconds, in which one of them waits."""
 _LATE = 32
 """A thread that comes to the help of another one may find this part of its longest unit left, which it cannot share."""
 _MOST = 24

@@ -36,7 +36,7 @@ class _Box:
         return _Box(first, size) if known and tuple(ir.RankedTensorType(small.type).shape) == size else None
 
     def common(self, other: _Box) -> _Box | None:
-        """What both have in common."""
+        """The box of the elements in both, None if there are none."""
         first = tuple(map(max, self.first, other.first))
         ends = (min(a + n, b + m) for a, n, b, m in zip(self.first, self.size, other.first, other.size, strict=True))
         size = tuple(end - begin for begin, end in zip(first, ends, strict=True))

@@ -305,7 +305,7 @@ class _Task(Elements):
             self._at(self.moved(place, last, i), lanes)
 
     def _at(self, here: Place, lanes: int) -> None:
-        """What is written at a place: an element, or a vector."""
+        """Write what the body gives at a place: an element, or a vector."""
         nest = self.nest
         values = [self.load(k, here, lanes) for k in range(len(nest.types))]
         for k, result in enumerate(self.call(values, here, lanes), nest.inputs):

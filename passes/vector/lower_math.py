@@ -159,7 +159,7 @@ def _lanes(op: ir.Operation) -> tuple[int, str]:
 
 
 def _widened(code: Code, x: Value) -> Value:
-    """The same number in binary64."""
+    """A number in binary64, whose value is kept."""
     if x.type.element == "f64":
         return x
     return code.cast("sitofp" if x.type.is_int else "extf", x, "f64")

@@ -158,7 +158,7 @@ def _bytes(moved: Sequence[Moved]) -> ir.Value:
 
 
 def _kind(op: ir.Operation) -> str:
-    """What a linalg operation on memrefs does, in one word."""
+    """The work of a linalg operation on memrefs, in one word."""
     if PACKS in op.attributes:
         return "packing"
     if op.name != "linalg.generic":

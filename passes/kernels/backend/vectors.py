@@ -32,5 +32,5 @@ def kernel_functions(kernel: Kernel) -> list[str]:
 
 
 def shared_functions() -> list[str]:
-    """What all kernels of a module share, and the functions of the runtime that they call."""
+    """The common part of all kernels of a module, and the functions of the runtime that they call."""
     return [DECLARATIONS, probe_text()]

@@ -1,4 +1,4 @@
-"""What a datapath is: a record of the functions that emit its multiply-adds, and the data they are given.
+"""A datapath: a record of the functions that emit its multiply-adds, and the data they are given.
 
 A micro-kernel updates one micro-tile of accumulators by the steps of one block of k. Its datapath divides the block
 into segments (one, unless sums are kept apart), and each segment is: `enter`, which gives the accumulators in
@@ -25,7 +25,7 @@ from numc.passes.kernels.values.widths import Numbers, run_time
 
 
 class Drawn(NamedTuple):
-    """What the roundings of one step take from the run.
+    """The values that the roundings of one step take from the run.
 
     product, acc: the random bits of the product's rounding and of the accumulator's. widths: the numbers of the
     product's format if its widths are open.
@@ -99,7 +99,7 @@ class Micro:
 
     @property
     def scale(self) -> float:
-        """What products and accumulators are multiplied by inside of the micro-kernel."""
+        """The factor of products and accumulators inside of the micro-kernel."""
         return self.datapath.scale(self.setting) if self.fast else 1.0
 
     @property

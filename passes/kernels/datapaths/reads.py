@@ -105,7 +105,7 @@ def lane_values(m: Micro, k: Value) -> list[list[Value]]:
 
 
 def _from_codes(m: Micro, k: Value) -> list[list[Value]]:
-    """The same from codes, which follow each other in the bits of their lane (packing/layout.py)."""
+    """The values of one step from codes, which follow each other in the bits of their lane (packing/layout.py)."""
     t, fmt, scalar, code, isa = m.setting.tile, m.setting.coded("lanes"), m.f.scalar, m.code, m.setting.instructions
     assert fmt is not None
     bits, parts = code_bits(fmt), m.setting.parts("lanes")

@@ -67,7 +67,7 @@ def limits(s: Setting) -> Guard | None:
 
 
 def scale(s: Setting) -> float:
-    """What the cheap sequence multiplies products and accumulators by."""
+    """The factor of products and accumulators in the cheap sequence."""
     return _scale(s.fma)
 
 

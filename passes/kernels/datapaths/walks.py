@@ -137,7 +137,7 @@ def one_step(
 
 
 def _some_together(m: Micro, k: Value, values: Accumulators, drawn: Sequence[Drawn], row: RowValues) -> list[Value]:
-    """The same on `Datapath.together` accumulators after the other ones."""
+    """One step of k on `Datapath.together` accumulators after the other ones."""
     code, size = m.code, m.together
     lanes = scaled(m, lane_values(m, k))
     rows: list[list[Value]] = []

@@ -1,4 +1,4 @@
-"""What an instruction set is: sizes, and instructions with a portable sequence in place of those that it lacks.
+"""An instruction set: sizes, and instructions with a portable sequence in place of those that it lacks.
 
 An instruction is a function that appends code to a `Code` of `width` lanes. Where the portable sequence computes the
 same from the same operands it is the default, and emitters just call the instruction. Where an emitter uses another

@@ -1,4 +1,4 @@
-"""What the conversions of rows and of lanes to formats with groups have in common, and that of lanes."""
+"""The common part of the conversions of rows and of lanes to formats with groups, and that of lanes."""
 
 from __future__ import annotations
 

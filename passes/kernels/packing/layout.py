@@ -137,7 +137,7 @@ class Layout:
         return self.word_steps(depth) + behind
 
     def word_steps(self, depth: int) -> int:
-        """The same without what is behind the words or numbers."""
+        """The steps of a block of k without those behind the words or numbers."""
         steps = -(-depth // self.unit) * self.unit
         return steps // self.dot if self.dense else steps
 
@@ -167,7 +167,7 @@ class Layout:
 
     @property
     def step_vectors(self) -> int:
-        """The same in vectors."""
+        """The size of one step along k in vectors."""
         return self.count * self.parts
 
     def index(self, batch: int, place: int, depth: int, size: int) -> npt.NDArray[np.int64]:

@@ -250,7 +250,7 @@ def _word(code: Code, kernel: Kernel, numbers: Sequence[Value]) -> Value:
 
 
 def _word_of_bytes(code: Code, kernel: Kernel, numbers: Sequence[Value]) -> Value:
-    """The same of bytes."""
+    """A word of numbers of a byte each."""
     bits = 32 // len(numbers)
     *others, word = [_integer_of_byte(code, kernel, "lanes", x) for x in numbers]
     for each in reversed(others):

@@ -1,4 +1,4 @@
-"""What the tasks of one contraction share: sizes and operands, and the buffers of a call of the task function."""
+"""The common part of the tasks of a contraction: sizes and operands, and the buffers of a call of the task function."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Counting:
 
 @dataclass(frozen=True, kw_only=True)
 class Frame:
-    """What all tasks of a call share: the function that is written, and what is computed once.
+    """The common part of all tasks of a call: the function that is written, and what is computed once.
 
     words: those of the context that are loaded once. memory: what is to be freed; buffers: its parts. counting: None if
     the micro-kernels cannot. row_blocks, tasks: of a batch; lane_panels: of a block. k_blocks: how many blocks of k

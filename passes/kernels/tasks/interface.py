@@ -1,4 +1,4 @@
-"""What the functions of one contraction share: what tells one task from another, and the context that they read.
+"""The common part of the functions of a contraction: what tells one task from another, and the context that they read.
 
 The names of all these functions begin with `SELF`, which is replaced by the name of the task function.
 """
@@ -39,7 +39,7 @@ class Stream:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What tells one task function from another.
+    """The facts that tell one task function from another.
 
     packed: the side that is packed already: ``rows``, ``lanes`` or nothing. unpacked_steps: the number of
     steps of k if the lanes are read where they are (unpacked_row.py), else 0. in_registers: whole tiles stay in

@@ -320,7 +320,7 @@ def convert_groups(
 
 
 def drawn(f: Function, task: Task, side: str, batch: Value, place: Value, k0: Value) -> list[Value]:
-    """What the conversion of that panel draws from, if it does."""
+    """The sources from which the conversion of that panel draws, if it does."""
     if task.kernel.groups_of(side).noise is None:
         return []
     random, batches, places = context(f, "random", "e_batch", "e_row" if side == "rows" else "e_lane")

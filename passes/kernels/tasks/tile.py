@@ -53,7 +53,7 @@ def tile_in_memory(
 
 
 def _drawn(frame: Frame, block: Block, rows: Panel, lanes: Panel) -> list[Value]:
-    """What a tile draws from, if it does: as `Kernel.drawn` lists it."""
+    """The sources from which a tile draws, if it does: as `Kernel.drawn` lists it."""
     f = frame.f
     if not frame.task.kernel.drawn:
         return []

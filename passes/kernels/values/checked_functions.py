@@ -53,7 +53,7 @@ def exp(isa: Exponential, code: Code, x: Value) -> Checked:
     result = isa.scale(code, y, n)
 
     def again(y: Value, doubt: Value) -> tuple[Value, Value]:
-        """What is far below zero, as the scores that a mask leaves out, is not in doubt."""
+        """Values far below zero, as the scores that a mask leaves out, are not in doubt."""
         zero = code.compare("olt", x, code.f32(_EXP_ZERO))
         inside = code.compare("uge", x, code.f32(_EXP_ZERO))
         return code.select(zero, code.f32(0.0), y), code.binary("andi", doubt, inside)
@@ -117,7 +117,7 @@ def tanh(isa: Exponential, code: Code, x: Value) -> Checked:
         return code.op(f"math.copysign {y}, {x} : {y.type}", y.type)
 
     def again(y: Value, doubt: Value) -> tuple[Value, Value]:
-        """What is far from zero is not in doubt."""
+        """Values far from zero are not in doubt."""
         one, inside = (code.compare(how, size, code.f32(_TANH_ONE)) for how in ("ogt", "ule"))
         return code.select(one, signed(code.f32(1.0)), y), code.binary("andi", doubt, inside)
 

@@ -99,7 +99,7 @@ def _takes_chunks(fma: Fma) -> bool:
 
 
 def _key(product: ir.Operation) -> tuple[object, ...]:
-    """What the contractions of a sum have in common."""
+    """The common facts of the contractions of a sum."""
     kinds = tuple(str(value.type) for value in product.operands)
     return (*kinds, *linalg.indexing_maps(product), *linalg.iterator_types(product), linalg.body_text(product))
 

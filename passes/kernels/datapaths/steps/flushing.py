@@ -40,7 +40,7 @@ def limits(s: Setting) -> Guard | None:
 
 
 def scale(s: Setting) -> float:
-    """What products and accumulators are multiplied by."""
+    """The factor of products and accumulators."""
     return float(2.0 ** (_LEAST_NORMAL - s.fma.acc.format.emin))
 
 

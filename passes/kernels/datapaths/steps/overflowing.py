@@ -56,7 +56,7 @@ def limits(s: Setting) -> Guard | None:
 
 
 def scale(s: Setting) -> float:
-    """What products and accumulators are multiplied by."""
+    """The factor of products and accumulators."""
     return _scale(s.fma)
 
 

@@ -44,7 +44,7 @@ class BfpCode(GroupCode):
         return code.unary("math.roundeven", near) if self._is_nearest else near
 
     def near(self, code: Code, x: Value, scaling: Scaling, drawn: Value | None) -> Value:
-        """The same before it is rounded to nearest even."""
+        """M as a number, before it is rounded to nearest even."""
         y = scale_down(code, x, scaling)
         if self.to.discard:
             return self._truncated(code, y, drawn)

@@ -37,7 +37,7 @@ class IntCode(GroupCode):
         return code.unary("math.roundeven", near) if self.to.rounding == "rne" else near
 
     def near(self, code: Code, x: Value, scaling: Scaling, drawn: Value | None) -> Value:
-        """The same before it is rounded to nearest even."""
+        """The number that `units` rounds to nearest even."""
         y = near = code.binary("divf", x, scaling.down[0])
         if self.to.rounding != "rne":
             near = round_to_integer(code, y, y, lambda u: u, self.to, drawn)
