@@ -20,7 +20,8 @@ def picture_command(comparison: ComparisonData) -> str:
     result = min((r for r in others if r.breaks is not None), key=_first_broken, default=others[-1])
     if not comparison.commands:
         fma = f", fma={result.operators[0]!r}" if len(result.operators) == 1 else ""
-        return f'numc.graph(model, inputs{fma}).write("model.html")'
+        model = repr(comparison.model) if Path(comparison.model).suffix in (".onnx", ".pt2", ".mlir") else "model"
+        return f'numc.graph({model}, inputs{fma}).write("model.html")'
     words = shlex.split(comparison.commands[0])
     given = list(itertools.pairwise(words))
     data = [word for option, value in given if option == "--data" for word in (option, value)]

@@ -30,13 +30,15 @@ DATA = "--data x=a.npy --data y=b.npy --graph model.html"
         ({}, f"numc explain 'a net.onnx' --fma int8 {DATA}"),  # breaks at the first layer
         ({"int8": False}, "numc explain 'a net.onnx' --fma 'fmac(e4m3)' " + DATA),
         ({"name": "mixed"}, f"numc explain 'a net.onnx' --policy x/mixed.policy {DATA}"),
-        ({"commands": ()}, "numc.graph(model, inputs, fma='int8').write(\"model.html\")"),
+        ({"commands": ()}, "numc.graph('models/<net>.onnx', inputs, fma='int8').write(\"model.html\")"),
+        ({"commands": (), "model": "Net"}, "numc.graph(model, inputs, fma='int8').write(\"model.html\")"),
         ({"commands": ("numc compare gpt2/ --tokens val.bin",)}, ""),
         ({"alone": True}, ""),
     ],
 )
 def test_the_command(change: dict[str, Any], said: str) -> None:
     found = replace(made_up(), commands=change.get("commands", (COMMAND,)))
+    found = replace(found, model=change.get("model", found.model))
     if "name" in change:
         found = replace(found, results=tuple(replace(r, name="mixed") if r.breaks else r for r in found.results))
     if "int8" in change:
