@@ -59,6 +59,7 @@ UNITS: Mapping[str, Bar] = {
     "hopper_e4m3": Bar(9, 6),
     "blackwell_e4m3": Bar(9, 6),
     "hopper_fp16_into_fp16": Bar(9, 6),
+    "cdna1_fp16": Bar(12, 12),
     "cdna1_bf16": Bar(12, 12),
     "cdna2_fp16": Bar(4, 4),
     "cdna2_bf16_1k": Bar(4, 4),
