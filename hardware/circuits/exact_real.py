@@ -12,7 +12,8 @@ class Real:
     """The number (-1)^sign * significand * 2^exponent, an infinity of its sign, or NaN.
 
     least: what is known of small ones: pairs of bits that a significand has at least, if it is not zero, and of the
-    exponent that one with so few bits can have at least; a rounding needs to see no further below than that.
+    exponent that one with so few bits can have at least; a rounding needs to see no further below than that. One bit is
+    that of a subnormal number, whose exponent is this; 0 bits are one bit, too, at any exponent.
     """
 
     sign: Whole

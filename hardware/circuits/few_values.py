@@ -37,7 +37,7 @@ def decode_few(fmt: Format, code: Whole) -> Real:
         lookup([shift - POINT for shift in shifts], code),
         lookup([size >> shift for size, shift in zip(sizes, shifts, strict=True)], code),
         nan=lookup([int(value != value) for value in values], code),
-        least=((1, least - POINT),),
+        least=((0, least - POINT),),
     )
 
 

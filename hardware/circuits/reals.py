@@ -50,7 +50,7 @@ def _record(fmt: Record, code: Whole) -> Real:
     nan = (size > fmt.largest_code) & (infinite ^ 1)
     if fmt.signed and fmt.zero and not fmt.has_minus_zero:
         nan = nan | (sign & (size == 0))
-    least = ((m + 1, low(exponent)), *(((1, fmt.unit_exponent),) if fmt.is_gradual and m else ()))
+    least = ((m + 1 if m else 0, low(exponent)), *(((1, fmt.unit_exponent),) if fmt.is_gradual and m else ()))
     return Real(sign, exponent, significand, nan=nan, infinite=infinite, least=least)
 
 
@@ -80,7 +80,7 @@ def split(fmt: Record, code: Whole) -> list[Real]:
 def multiply(x: Real, y: Real) -> Real:
     """The exact product."""
     nan = x.nan | y.nan | (x.infinite & y.is_zero) | (y.infinite & x.is_zero)
-    least = tuple(sorted({(max(m, 1) + max(n, 1) - 1, e + f) for m, e in x.least for n, f in y.least}, reverse=True))
+    least = tuple(sorted({(_bits(m, n), e + f) for m, e in x.least for n, f in y.least}, reverse=True))
     return Real(
         x.sign ^ y.sign,
         x.exponent + y.exponent,
@@ -89,6 +89,12 @@ def multiply(x: Real, y: Real) -> Real:
         infinite=(x.infinite | y.infinite) & (nan ^ 1),
         least=least,
     )
+
+
+def _bits(m: int, n: int) -> int:
+    """The bits that a product has at least; 0: it can have one bit at any exponent (`Real.least`)."""
+    both = max(m, 1) + max(n, 1) - 1
+    return 0 if both == 1 and 0 in (m, n) else both
 
 
 def flushed(x: Real, fmt: Format) -> Real:

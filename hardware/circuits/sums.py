@@ -49,7 +49,7 @@ def _reach(x: Real, to: Conversion) -> int:
     if fmt.parts > 1:
         unit, precision = FP32.format.unit_exponent, FP32.format.precision
     least = low(x.exponent)
-    reaches = [precision + 1 - bits for bits, _ in x.least if bits > 1]
+    reaches = [precision + 1 - max(bits, 1) for bits, _ in x.least if bits != 1]
     reaches += [min(precision, max(least - unit, 0)) for bits, _ in x.least if bits == 1]
     return max([0, *reaches])
 

@@ -45,6 +45,21 @@ def test_circuits_of_operators(text):
     assert not differences(text, 12)[:1]
 
 
+ONE_BIT = ["fma(a=e5m0,acc=fp16,datapath=exact)", "fma(a=e8m0fnu,acc=fp32)", "fma(a=binary8p1,acc=fp32)"]
+ONE_BIT += ["fma(a=nf4,acc=fp16,datapath=exact)", "fma(a=table(-8,-0.0625,0,0.25,1),acc=e3m4,datapath=exact)"]
+
+
+@pytest.mark.parametrize("text", ONE_BIT)
+def test_numbers_of_one_bit_at_any_exponent(text):
+    """Below which a sum has to see as much as below other numbers."""
+    of, source = interface(parse_fma(text)), random.Random(2)
+    made = circuit(of.op)
+    for _ in range(700):
+        codes = {port.name: (source.getrandbits(port.bits),) for port in of.inputs}
+        want = of.expected(codes)
+        assert want is None or made(**{name: code for name, (code,) in codes.items()})["d"] == want, codes
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("text", ALL)
 def test_circuits_of_all_operators(text):
