@@ -1,6 +1,6 @@
 """The table of areas after synthesis that comes with numc, so that nobody needs Yosys to read them.
 
-``python -m tools.write_areas`` makes it again.
+``python -m tools.write_areas --all`` makes it again.
 """
 
 from __future__ import annotations

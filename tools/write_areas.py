@@ -1,39 +1,64 @@
 """The table of areas after synthesis: ``python -m tools.write_areas [OPERATOR ...]`` writes hardware/areas.json anew.
 
-Operators that are given are synthesized and put into the table; without any, all of it are, which takes hours.
+Operators that are given are synthesized and put into the table. ``--missing`` takes the named operators and units that
+have no row; ``--all`` makes all of it again, which takes hours. ``--seconds N`` is what Yosys may take for a module: an
+operator that takes longer is left out. Units of one circuit, as those of several generations are, are synthesized once.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
+from dataclasses import replace
 
 from numc.hardware.areas import TABLE, table
-from numc.hardware.synthesis import CELLS, synthesized
+from numc.hardware.synthesis import CELLS, Synthesized, synthesized
 from numc.numerics.grammar import parse_fma
-from numc.numerics.operators import FMAS
+from numc.numerics.operators import Fma
+from numc.support.errors import NumcError
+from tools.proofs.comparison import fingerprint
+from tools.proofs.names import named_operators
 
 _SECONDS = 4 * 3600  # that Yosys may take for a module: sums of many products take it more than an hour
-OPERATORS = (
-    *(name for name, op in FMAS.items() if op.datapath.name == "fp32"),
+OTHERS = (
     "fmac(posit8,datapath=exact)", "fmac(e4m3)", "fmac(e4m3,datapath=exact)", "fma(a=e4m3,acc=fp16)",
     "fma(a=e4m3,acc=fp32)", "fmac(fp16)", "fmac(bf16,datapath=exact)", "fmac(e6m9)", "fmac(e6m9n)",
-    "fmac(e6m9,datapath=exact)", "fmac(e6m9n,datapath=exact)", "lowbfp", "midbfp", "highbfp", "msfp12", "int8",
-    "mxint8", "mxfp4", "mxfp6", "mxfp8", "nvfp4", "volta_fp16", "volta_fp16_into_fp16", "ampere_bf16", "hopper_fp16",
-    "hopper_bf16", "hopper_e4m3", "cdna2_bf16",
+    "fmac(e6m9,datapath=exact)", "fmac(e6m9n,datapath=exact)",
 )  # fmt: skip
 
 
-def main(operators: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Synthesize, and write the table after each. Returns the exit status."""
-    rows = {row.operator: row for row in table().values()} if operators else {}
-    for text in operators or OPERATORS:
-        row = synthesized(parse_fma(text), seconds=_SECONDS)
-        rows[row.operator] = row
-        print(row, flush=True)
+    parser = argparse.ArgumentParser(prog="python -m tools.write_areas")
+    parser.add_argument("--missing", action="store_true")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--seconds", type=int, default=_SECONDS)
+    parser.add_argument("operators", nargs="*")
+    options = parser.parse_args(arguments)
+    rows: dict[str, Synthesized] = {} if options.all else dict(table())
+    names = [*named_operators(), *OTHERS] if options.all or options.missing else options.operators
+    of_circuits = {_circuit(parse_fma(text)): row for text, row in rows.items()}
+    for op in map(parse_fma, names):
+        if options.missing and str(op) in rows:
+            continue
+        key = _circuit(op)
+        try:
+            row = of_circuits.get(key) if options.missing else None
+            rows[str(op)] = replace(row or synthesized(op, seconds=options.seconds), operator=str(op))
+        except NumcError as error:
+            print(error, flush=True)
+            continue
+        of_circuits[key] = rows[str(op)]
+        print(rows[str(op)], flush=True)
         content = {"cells": CELLS, "unit": "NAND2", "rows": [each.as_json() for each in rows.values()]}
         TABLE.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     return 0
+
+
+def _circuit(op: Fma) -> tuple[str, str, str]:
+    """The circuit of an operator, and the formats that its operands are converted to."""
+    return fingerprint(op), str(op.a), str(op.b)
 
 
 if __name__ == "__main__":

@@ -13,22 +13,22 @@ import pytest
 from numc.numerics.grammar import parse_fma
 from numc.support.errors import NumcError
 from tools.proofs import comparison
-from tools.proofs.__main__ import main, recorded
-from tools.proofs.comparison import compared, fingerprint
-from tools.proofs.names import named_operators
+from tools.proofs.__main__ import PAIRS, RESULTS, main, recorded
+from tools.proofs.comparison import compared, compared_pairs, fingerprint
+from tools.proofs.names import named_operators, small_operators
 from verilated import needs_verilator
 
-NAMES = named_operators()
+NAMES, SMALL = named_operators(), small_operators()
 
 
 def stale(names: list[str]) -> list[str]:
     """The operators whose RTL is another one than that which was compared."""
-    rows = recorded()
+    rows = recorded(RESULTS) | recorded(PAIRS)
     return [name for name in names if rows[str(parse_fma(name))].rtl != fingerprint(parse_fma(name))]
 
 
 def test_every_named_operator_was_compared_in_a_million_steps():
-    rows = recorded()
+    rows = recorded(RESULTS)
     assert len(NAMES) > 150
     for name in NAMES:
         row = rows[str(parse_fma(name))]
@@ -41,13 +41,23 @@ def test_every_named_operator_was_compared_in_a_million_steps():
     assert f"{len(rows)} operators were compared in {round(steps / 1e6)} million steps, none of them wrong" in page
 
 
+def test_small_formats_were_compared_in_all_pairs_of_operands():
+    rows = recorded(PAIRS)
+    assert len(rows) == len(SMALL) == 44
+    for name in SMALL:
+        op = parse_fma(name)
+        row = rows[str(op)]
+        assert not row.wrong_steps, row
+        assert row.steps >= 2 ** (op.a.format.bits + op.b.format.bits), row
+
+
 def test_some_rows_are_not_stale():
-    assert not stale(NAMES[::12]), "python -m tools.proofs compares these again"
+    assert not stale([*NAMES[::12], *SMALL[::6]]), "python -m tools.proofs compares these again"
 
 
 @pytest.mark.all
 def test_no_row_is_stale():
-    assert not stale(NAMES), "python -m tools.proofs compares these again"
+    assert not stale([*NAMES, *SMALL]), "python -m tools.proofs compares these again"
 
 
 def test_a_fingerprint_is_that_of_the_circuit(monkeypatch):
@@ -69,6 +79,14 @@ def test_units_beside_compiled_kernels(text, tmp_path):
 
 
 @needs_verilator
+@pytest.mark.parametrize("text", ["fma(a=fp6_e3m2,acc=fp6_e3m2)", "fma(a=nf4,acc=fp32)"])
+def test_all_pairs_of_operands(text, tmp_path):
+    op = parse_fma(text)
+    row = compared_pairs(op, 1, tmp_path / "unit")
+    assert (row.wrong_steps, row.steps) == (0, 1 << 2 * op.a.format.bits)
+
+
+@needs_verilator
 @pytest.mark.all
 def test_a_broken_bit_of_rounding_is_counted(monkeypatch, tmp_path):
     rtl = comparison.rtl
@@ -85,7 +103,7 @@ def test_a_broken_bit_of_rounding_is_counted(monkeypatch, tmp_path):
 def test_the_command_records_what_it_finds(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr("tools.proofs.__main__.RESULTS", tmp_path / "results.json")
     assert main(["--count", "1000", "lowbfp"]) == 0
-    (row,) = recorded().values()
+    (row,) = recorded(tmp_path / "results.json").values()
     assert row == replace(row, operator=str(parse_fma("lowbfp")), rtl=fingerprint(parse_fma("lowbfp")), wrong_steps=0)
     assert "steps=1024" in capsys.readouterr().out
 

@@ -17,6 +17,7 @@ from numc.hardware.port import Interface, Port
 from numc.hardware.ports import interface
 from numc.hardware.rtl import rtl
 from numc.numerics.float_arrays import F32Array
+from numc.numerics.formats import Format
 from numc.numerics.operators import Fma
 from tools.proofs import stimulus
 from tools.proofs.bench import Bench, compiled
@@ -62,6 +63,32 @@ def compared(op: Fma, count: int, folder: Path, seed: int = 0) -> Compared:
     wrong = [_wrong(of, bench, sides, shape, source) for shape in (_steps(of, count), _sums(count, depth))]
     (steps_made, wrong_steps), (sums_made, wrong_sums) = wrong
     return Compared(str(op), fingerprint(op), steps_made, wrong_steps, sums_made, depth, wrong_sums)
+
+
+def compared_pairs(op: Fma, count: int, folder: Path, seed: int = 0) -> Compared:
+    """Compare all pairs of codes of A and B, with so many steps in all: each pair with some accumulators.
+
+    A NaN for which the accumulator has no code is not compared.
+    """
+    of, source, name = interface(op), np.random.default_rng(seed), identifier(str(op))
+    sides = [[of.port(side)] for side in "ab"]
+    bench = compiled(rtl(op), f"{name}_accumulator", sides, of.start, folder)
+    codes = [np.arange(1 << port.bits) for (port,) in sides]
+    pairs = codes[0].size * codes[1].size
+    first, second = (np.tile(each.ravel(), -(-count // pairs)) for each in np.indices([each.size for each in codes]))
+    a, b = (_decoded(to.format, each)[n] for to, each, n in zip(op.singles, codes, (first, second), strict=True))
+    with np.errstate(all="ignore"):
+        c = stimulus.accumulators(op, a * b, source)
+        want = numc.fma(a, b, c, fma=str(op))
+    rows = [words(port, each[:, None]) for (port,), each in zip(sides, codes, strict=True)]
+    found = bench.outputs(*rows, _lines(of, 1, first, second, of_values(op.acc.format, c)))
+    known = ~np.isnan(want) | op.acc.format.has_nan
+    wrong = found[known] != of_values(op.acc.format, want[known]).astype(np.uint64)
+    return Compared(str(op), fingerprint(op), int(known.sum()), int(np.count_nonzero(wrong)), 0, 0, 0)
+
+
+def _decoded(fmt: Format, codes: npt.NDArray[np.int64]) -> F32Array:
+    return np.array([fmt.decode(int(code)) for code in codes], np.float32)
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,15 @@
-"""The operators that are compared: all that have names, but the two instructions of processors, which have no RTL."""
+"""The operators that are compared: all that have names, but the two instructions of processors, and small formats."""
 
 from __future__ import annotations
 
 from numc.numerics.datapaths import Own
+from numc.numerics.formats import KINDS
 from numc.numerics.grammar import parse_fma
 from numc.numerics.kinds import GROUP_FORMATS
 from numc.numerics.operators import FMAS
 from numc.numerics.units import UNITS
+
+_SMALL = 8
 
 
 def named_operators() -> list[str]:
@@ -14,6 +17,27 @@ def named_operators() -> list[str]:
     names = [*FMAS, *UNITS, *GROUP_FORMATS]
     operators = {str(op): name for name in names for op in [parse_fma(name)] if op.groups or not _is_instruction(name)}
     return list(operators.values())
+
+
+#: Formats of up to 8 bits beside those that have names.
+_OTHERS = (
+    "e5m0",
+    "e3m2",
+    "e4m3n",
+    "e3m0",
+    "binary8p1",
+    "binary8p3",
+    "binary6p2s",
+    "fixed(3,4)",
+    "ufixed(2,4)",
+    "posit(6,1)",
+)
+
+
+def small_operators() -> list[str]:
+    """Return the operators of formats of up to 8 bits, with accumulators of the same format and of binary32."""
+    named = {fmt: name for kind in KINDS for name, fmt in kind.formats.items() if fmt.bits <= _SMALL}
+    return [f"fma(a={name},acc={acc})" for name in (*named.values(), *_OTHERS) for acc in (name, "fp32")]
 
 
 def _is_instruction(name: str) -> bool:

@@ -56,4 +56,6 @@ def accumulators(op: Fma, sums: F32Array, source: Source) -> F32Array:
     c = np.select([which < 8, which < 12, which < 15], [near, same, anywhere(fmt, shape, source)], 0)
     rest = which == 15
     c[rest] = source.choice(specials(fmt), int(rest.sum()))
+    if not fmt.has_nan:
+        c = np.where(np.isnan(c), 0, c)
     return numc.round(c.astype(np.float32), str(op.acc))
