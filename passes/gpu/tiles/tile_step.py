@@ -242,6 +242,11 @@ class _Listed(Products):
         """The block in runs of at most `most` products."""
         return [_Listed(self.length, pairs=self.pairs[n : n + most]) for n in range(0, self.length, most)]
 
+    def both(self) -> list[tuple[tuple[Parts, Parts], tuple[Parts, Parts]]]:
+        """The operands of both products of a block of two."""
+        first, second = self.pairs
+        return [(first, second)]
+
     def all(self, product):  # type: ignore[no-untyped-def]
         """Append all products."""
         return [[product(a, b) for a, b in self.pairs]]
