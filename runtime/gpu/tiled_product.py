@@ -14,6 +14,7 @@ from numc.support.errors import NumcError
 _DEEP = 32
 """The steps of k that a program instance packs."""
 _LARGEST = 0x7FFFFFFF
+_NARROW = 64
 _MOST_BATCHES = 65535  # of the second dimension of a grid
 
 Kernel = tuple[Any, Sequence[Any]]
@@ -52,7 +53,7 @@ class Contraction:
     """The operands of a contraction, and the kernel of its tiles.
 
     sizes: of batches, rows, lanes and k. block: how many products are taken together. run: how many steps are summed
-    apart, or 0. deep: how many steps are in shared memory at a time. tile: the most rows of a tile, and its lanes.
+    apart, or 0. deep: how many steps are in shared memory at a time. tile: the most rows and lanes of a tile.
     random: the stream of random bits, of steps that draw.
     """
 
@@ -98,8 +99,12 @@ def contract(c: Contraction, run: Launches, places: Any) -> None:
     if batches > _MOST_BATCHES:
         raise NumcError(f"a contraction has {batches} batches: a GPU takes up to {_MOST_BATCHES} at once")
     warp = _warp_size(run.device)
-    most, width = c.tile
+    most, widest = c.tile
     height = min(most, max(16, 1 << (rows - 1).bit_length()))
+    tiles = -(-rows // height)
+    width = min(widest, _NARROW)
+    if lanes > width and batches * tiles * -(-lanes // widest) >= _processors(run.device):
+        width = widest  # there is a wide tile for every processor
     padded = -(-depth // c.block) * c.block
     a, b = (
         _pack(operand, batches=1 if operand.shared else batches, size=size, side=side, depths=(depth, padded), run=run,
@@ -107,7 +112,6 @@ def contract(c: Contraction, run: Launches, places: Any) -> None:
         for operand, size, side in ((c.rows, rows, height), (c.lanes, lanes, width))
     )  # fmt: skip
     kernel, arguments = c.product
-    tiles = -(-rows // height)
     grid = (tiles * -(-lanes // width), batches)
     growth = max((c.run or depth) - 1, 0).bit_length() + 2
     if max(a.memory.numel(), b.memory.numel()) >= 2**31:
@@ -158,6 +162,10 @@ def _pack(
         plane=count * pitch,
         scale_batch=whole * planes * count * pitch,
     )
+
+
+def _processors(device: torch.device) -> int:
+    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
 
 
 def _warp_size(device: torch.device) -> int:

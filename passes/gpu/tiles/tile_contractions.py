@@ -113,8 +113,10 @@ def _record(product: Found) -> tuple[dict[str, object], dict[str, str]]:
     """
     fma = on_tiles(product.fma)
     base_of(fma)
-    if product.narrow or (product.slots and not any(fma.grouped)):
+    if product.narrow:
         raise UnknownError(f"operator '{product.operator}' on stored codes")
+    if product.slots and not any(fma.grouped):
+        raise UnknownError(f"open widths of operator '{product.operator}'")
     values = [product.rows.value, product.lanes.value, product.out.value]
     sizes = sizes_of(product.generic)
     guarded = guard_of(fma) is not None

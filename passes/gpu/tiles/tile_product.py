@@ -45,7 +45,10 @@ class Tiles:
         """The most rows of a tile, and its lanes: accumulators, and the operands of a block, are in registers."""
         if block_length(self.fma) > 1:
             return [64, 32] if block_length(self.fma) <= _LONG_BLOCK else [32, 32]
-        return [64, 64] if sums_of(self.fma) == "integers" else [128, 64]
+        if sums_of(self.fma) == "integers":
+            return [64, 64]
+        plain = self.fma.is_one_fma and self._runs(cheap=guard_of(self.fma) is not None) is None
+        return [128, 128 if plain else 64]
 
     @cached_property
     def deep(self) -> int:
@@ -181,7 +184,7 @@ _TOLD = (
 )
 _SCALED = ("scales_a", "scales_b", "plane_a", "plane_b", "scale_batch_a", "scale_batch_b")
 _LAYOUTS = (
-    "L: gl.constexpr = gl.BlockedLayout([ROWS // 16, LANES // (WARP // 4)], [8, WARP // 8], [2, 2], [1, 0])",
+    "L: gl.constexpr = gl.BlockedLayout([ROWS // 16, min(LANES // (WARP // 4), 8)], [8, WARP // 8], [2, 2], [1, 0])",
     "G: gl.constexpr = gl.BlockedLayout([1, 4], [1, WARP], [4, 1], [1, 0])",
     "S: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [1, 0])",
     "row_tile = gl.program_id(0) % tiles_a",
