@@ -71,7 +71,7 @@ def explicit_arithmetic(module: ir.Operation, policy: Policy) -> None:
 
 
 def _about(decision: Decision) -> dict[str, object]:
-    """What `numc.layer` says: name, kind and role; of a contraction its number, and whether it is swapped."""
+    """The attribute `numc.layer`: name, kind and role; of a contraction its number, and whether it is swapped."""
     layer = decision.layer
     numbered = {} if layer.position is None else {"position": layer.position}
     swapped = {"swapped": True} if layer.swapped else {}

@@ -32,7 +32,7 @@ def with_adjacency(regions: Sequence[Region]) -> list[Region]:
 
 
 def _common(kernel: Kernel, each: Iterable[Adjacency | None]) -> Adjacency:
-    """What is known of all of them; None is one that nothing packs."""
+    """The order that all of them have; None is one that nothing packs."""
     found = {one for one in each if one is not None}
     if len(found) != 1:
         return Adjacency.UNKNOWN

@@ -147,7 +147,7 @@ class Chain:
         return [b for b, rows in self.rows.items() if rows is not None and self._uses(b) is not None]
 
     def _uses(self, buffer: ir.Value) -> list[ir.Operation] | None:
-        """What makes, views and frees a buffer that only the steps use; None if others use it."""
+        """The operations that make, view and free a buffer that only the steps use; None if others use it."""
         found = [buffer.owner.operation]
         for value in (waiting := [buffer]):
             for use in value.uses:

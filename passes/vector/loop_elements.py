@@ -215,7 +215,7 @@ class Elements:
         return f.gathered([self._scalar(k, row) for row in self._spread(k, offset, lanes)])
 
     def _index(self, table: int, offset: Number, step: Size) -> Value:
-        """What an index that is read from input `table` moves by (i64)."""
+        """The distance by which an index moves that is read from input `table` (i64)."""
         f = self.code
         index = self._scalar(table, f.number(offset))
         index = index if index.type.element == "i64" else f.cast("extsi", index, "i64")

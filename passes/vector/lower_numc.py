@@ -280,7 +280,7 @@ def _fma_function(name: str, fma: Fma) -> str:
 
 
 def _drawn(code: Function, fma: Fma) -> Drawn:
-    """What one step draws for its product and for its accumulator."""
+    """The random bits that one step draws for its product and for its accumulator."""
     low = code.cast("trunci", code["stream"], "i32")
     high = code.cast("trunci", code.binary("shrui", code["stream"], code.int(32, "i64")), "i32")
     of_element = emit_element(code, code.cast("trunci", code["element"], "i32"), low)

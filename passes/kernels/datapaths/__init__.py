@@ -1,1 +1,1 @@
-"""What happens in one multiply-add, a file each: state, step, guard and finish."""
+"""The steps of one multiply-add, a file each: state, step, guard and finish."""

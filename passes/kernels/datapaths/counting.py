@@ -35,7 +35,7 @@ NEVER = 1 << 62  # a stride so long that no step is looked at
 
 
 def task_words(width: int, waiting: int) -> int:
-    """What a task counts in, in 32-bit words: low planes, high planes, how many carries wait, and those."""
+    """The 32-bit words in which a task counts: low planes, high planes, the number of waiting carries, and those."""
     return (LOW + PLANES + 1 + waiting) * width
 
 

@@ -108,7 +108,7 @@ def block_of_k(k_block: int, width: int, fma: Fma) -> int:
 
 
 def unit_of_k(fma: Fma, width: int) -> int:
-    """What the size of a block of k is a multiple of: no group and no block of products is in two of them."""
+    """A size of which that of a block of k is a multiple: no group and no block of products is in two of them."""
     length = dict(fma.datapath.parameters).get("l", 1)
     if fma.group_length is not None:
         return math.lcm(fma.group_length, length, width)

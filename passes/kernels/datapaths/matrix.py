@@ -21,7 +21,7 @@ def multiplied(datapath: str, unit: Matrix, *, swap: bool = False) -> Product | 
 
 
 def product_of(s: Setting) -> Product | None:
-    """What multiplies rows and lanes if the tile is in matrix registers: they do so if it is whole ones."""
+    """The product of rows and lanes in matrix registers; None unless the tile is whole ones of them."""
     unit, t = s.instructions.matrix, s.tile
     if unit is None or not s.fast or s.fma.groups or t.width != unit.size:
         return None

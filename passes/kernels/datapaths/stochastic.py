@@ -43,7 +43,7 @@ def stochastic(base: Datapath) -> Datapath:
 
 @dataclass(frozen=True)
 class Words:
-    """What is computed before the loops: a word for each accumulator (i32 lanes), and the key of the groups of k."""
+    """The values computed before the loops: a word for each accumulator (i32 lanes), and the key of the groups of k."""
 
     elements: Sequence[Value]
     key: Value

@@ -27,7 +27,7 @@ SOURCE = {"source": PTR, "row_step": "i64", "step": "i64"}
 
 
 def in_panel(f: Function, to: Layout, panel: Value) -> list[Value]:
-    """What says that the values are where their panel is: those of `SOURCE`, of rows."""
+    """The arguments for values that are where their panel is: those of `SOURCE`, of rows."""
     return [] if to.side == "lanes" else [panel, f.number(to.width * to.parts), f.number(to.step_words)]
 
 

@@ -1,4 +1,4 @@
-"""What panels of words have behind the last step of k, where matrix registers read whole registers of words."""
+"""The words of panels behind the last step of k, where matrix registers read whole registers of words."""
 
 from __future__ import annotations
 

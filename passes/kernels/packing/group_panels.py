@@ -95,7 +95,7 @@ class GroupPanel:
         return self.reduced()
 
     def shared(self, code: Code) -> Value | None:
-        """What groups need of the tensor, in the lanes of `code`."""
+        """The value of the whole tensor that groups need, in the lanes of `code`."""
         shared = self.kind.shared(self.f, self.f["largest"])
         return None if shared is None else code.broadcast(shared)
 

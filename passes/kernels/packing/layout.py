@@ -90,7 +90,7 @@ class Layout:
 
     @property
     def unit(self) -> int:
-        """What the steps of a block of lanes are padded to a multiple of."""
+        """The number to whose multiple the steps of a block of lanes are padded."""
         return max(self.dot, 2) * (self.matrix or 1)
 
     @property
@@ -153,7 +153,7 @@ class Layout:
 
     @property
     def room(self) -> int:
-        """What is left free behind panels of codes, in f32 numbers: codes are read in whole periods."""
+        """The room that is left free behind panels of codes, in f32 numbers: codes are read in whole periods."""
         return self.period * self.bits // 32 * self.width if self.code else 0
 
     def largest_words(self, size: int) -> int:

@@ -1,4 +1,4 @@
-"""What a micro-tile prefetches while it is computed: packed lanes that come next, or the next panel of rows.
+"""The prefetches of a micro-tile while it is computed: packed lanes that come next, or the next panel of rows.
 
 Weights that are packed when the program is built come from memory, and every panel of them is read by the first rows of
 a block. The rows of the panel before fetch it, each a share; processors would notice too late where it begins.
@@ -15,7 +15,7 @@ from numc.passes.kernels.tasks.panels import Panel, packed_places
 
 
 def ahead(frame: Frame, block: Block, rows: Panel, lanes: Panel) -> Sequence[Value]:
-    """What a tile tells its micro-kernel to fetch, if that does: as `Kernel.extra` lists it."""
+    """The addresses that a tile tells its micro-kernel to fetch, if that does: as `Kernel.extra` lists it."""
     f, task, kernel = frame.f, frame.task, frame.task.kernel
     if not kernel.fetches_ahead:
         return []

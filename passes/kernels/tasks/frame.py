@@ -172,7 +172,7 @@ def _sizes(f: Function, task: Task, row_block: Value, lane_block: Value, row_pan
 
 
 def _plane_words(task: Task) -> int:
-    """What a plane takes: a vector of lanes may begin at the last one."""
+    """The words of a plane: a vector of lanes may begin at the last one."""
     assert task.plane is not None
     return task.plane.words + task.plane.lanes[-1][1] * task.kernel.tile.width
 

@@ -57,7 +57,7 @@ def pack_rows(
 def _rows_in_order(
     f: Function, kernel: Kernel, data: Value, row: Value, count: Value, k0: Value, kc: Value, to: Value
 ) -> Sequence[Value]:
-    """The same without what is behind the last step, in the order in which the rows are in memory."""
+    """Pack rows, nothing behind the last step, in the order in which they are in memory; returns their limits."""
     if not kernel.rows.turned:
         return _pack_rows(f, kernel, data, row, count, k0, kc, to)
     offsets, steps = context(f, "a_row", "a_k")
@@ -121,7 +121,7 @@ def _are_apart(f: Function, offsets: Value, count: Value, step: Value) -> Value:
 def _pack_rows(
     f: Function, kernel: Kernel, data: Value, row: Value, count: Value, k0: Value, kc: Value, to: Value
 ) -> Sequence[Value]:
-    """The same wherever the rows are in memory."""
+    """Pack rows wherever they are in memory; returns their limits."""
     offsets, first, segment, mask = context(f, "a_row", "k_first", "k_segment", "k_mask")
     width = kernel.tile.width
     first = f.at(first, f.i64("divui", k0, width), "i64")
@@ -201,7 +201,7 @@ def pack_lanes(
 def _lanes_in_order(
     f: Function, kernel: Kernel, data: Value, panel: Value, k0: Value, kc: Value, to: Value
 ) -> Sequence[Value]:
-    """The same without what is behind the last step, in the order in which the lanes are in memory."""
+    """Pack lanes, nothing behind the last step, in the order in which they are in memory; returns their limits."""
     if not kernel.lanes.turned:
         return _pack_lanes(f, kernel, data, panel, k0, kc, to)
     with f.choose(_pays(f, kernel, panel), *_LIMITS) as found:
@@ -249,7 +249,7 @@ def _pays(f: Function, kernel: Kernel, panel: Value) -> Value:
 def _pack_transposed(
     f: Function, kernel: Kernel, data: Value, panel: Value, k0: Value, kc: Value, to: Value
 ) -> Sequence[Value]:
-    """The same by reading adjacent steps of k, run after run of them: a square may reach into the next run's place."""
+    """Pack lanes by reading adjacent steps of k, run after run: a square may reach into the next run's place."""
     run, offsets, steps, lanes = context(f, "b_run", "b_lane", "b_k", "lanes")
     first = f.i64("muli", panel, kernel.tile.lanes)
     count = f.i64("minui", f.i64("subi", lanes, first), kernel.tile.lanes)
@@ -276,7 +276,7 @@ def _pack_transposed(
 def _pack_lanes(
     f: Function, kernel: Kernel, data: Value, panel: Value, k0: Value, kc: Value, to: Value
 ) -> Sequence[Value]:
-    """The same in whatever order the lanes are in memory."""
+    """Pack lanes in whatever order they are in memory; returns their limits."""
     names = ("b_k", "lane_first", "lane_segment", "lane_mask", "lane_dense")
     offsets, first, segment, mask, dense = context(f, *names)
     vectors = kernel.tile.vectors

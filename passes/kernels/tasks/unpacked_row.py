@@ -259,7 +259,7 @@ class _Edge:
 
 
 def _drawn(f: Function, kernel: Kernel) -> Drawn:
-    """What the steps take from the run."""
+    """The values that the steps take from the run."""
     if not kernel.has_open_product:
         return NOTHING
     return Drawn(widths=product_numbers(f, kernel.fma, *context(f, "product_width")))

@@ -165,7 +165,7 @@ def _overflow(
 
 
 def _below(code: Code, rounded: Value, magnitude: Value, negative: Value, to: Conversion, carrier: Carrier) -> Value:
-    """What is below the values of a format without a sign: it becomes the least one, or NaN."""
+    """Replace numbers below those of a format without a sign by the least one, or NaN."""
     fmt, i = to.format, carrier.i
     zero = code.int(0, i)
     least = code.int(carrier.encoding(float(fmt.least)) if to.saturates else carrier.nan, i)

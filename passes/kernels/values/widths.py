@@ -20,7 +20,7 @@ Real = float | Value
 
 @dataclass(frozen=True)
 class Numbers:
-    """What a rounding to a format of one part asks for.
+    """The numbers by which values are rounded to a format of one part.
 
     shift: how many bits of the carrier's significand are cut off. ulp: the lowest kept bit of an encoding; half: the
     highest bit that is cut off, cut: all of these, kept: all others. lowest, below_half: what the kept bits, shifted

@@ -19,7 +19,7 @@ _VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast", "tensor
 
 @dataclass
 class Held(ABC):
-    """What makes, views and reads some tensors.
+    """The operations that make, view and read some tensors.
 
     tensors: all of them. made: those that operations compute. filled: the operations and operands that have to be
     filled with a constant. read: the operations and the numbers of the operands that they read.

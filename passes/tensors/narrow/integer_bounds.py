@@ -28,7 +28,7 @@ def bounds(value: ir.Value, known: dict[ir.Value, Bounds | None]) -> Bounds | No
 
 
 def _maker(value: ir.Value) -> ir.Operation | None:
-    """What makes integers; what floats are made of tells nothing."""
+    """The operation that makes integers; that of floats tells nothing."""
     return linalg.maker(value) if isinstance(getattr(value.type, "element_type", value.type), ir.IntegerType) else None
 
 

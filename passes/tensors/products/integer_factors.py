@@ -107,7 +107,7 @@ def _read(value: ir.Value, block: ir.Block) -> set[int]:
 
 
 def _source(value: ir.Value, indexing: ir.AffineMap) -> tuple[ir.Value, ir.AffineMap]:
-    """What an operand repeats or transposes, and how a contraction reads that instead of it."""
+    """The tensor that an operand repeats or transposes, and the map by which a contraction reads it instead."""
     made = linalg.maker(value)
     while made is not None and _copies(made):
         read, written = linalg.indexing_maps(made)

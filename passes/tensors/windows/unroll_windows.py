@@ -118,7 +118,7 @@ def _constant(kind: ir.Type, number: str) -> ir.Value:
 
 
 def _combined(generic: ir.Operation, slices: list[ir.Value], room: ir.Value, start: str) -> ir.Value:
-    """What the body of a reduction makes of the elements of slices, in `room`.
+    """Apply the body of a reduction to the elements of slices, in `room`.
 
     start: the constant that it begins with, "" if that is the first element.
     """

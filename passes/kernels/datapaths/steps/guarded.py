@@ -118,7 +118,7 @@ def _has_cheap_product(fma: Fma) -> bool:
 
 
 def _largest(to: Conversion) -> int:
-    """What the cheap rounding to a format needs as `Guard.largest`."""
+    """The `Guard.largest` of the cheap rounding to a format."""
     fmt = to.format
     if _keeps_all(to):
         return 126
