@@ -67,7 +67,9 @@ def test_circuits_of_all_operators(text):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", ["fmac(e4m3)", "fmac(e3m2fn)", "hfp8_bwd", "fmac(e5m2:rup)", "fmac(binary8p3)"])
+@pytest.mark.parametrize(
+    "text", ["fmac(e4m3)", "fmac(e3m2fn)", "hfp8_bwd", "fmac(e5m2:rup)", "fmac(binary8p3)", "fmac(e1m5)"]
+)
 def test_all_pairs_of_small_operands(text):
     op = parse_fma(text)
     of, made, source = interface(op), circuit(op), random.Random(1)
@@ -97,11 +99,12 @@ CONVERSIONS = [
     "posit16:sat",
     "posit(5,0):sr6",
     "table(-3,0.1,7)",
+    *("e1m3:odd", "e1m3:rdn", "e1m5fn:nan"),
 ]
 
 
 # Of the conversions, one in three and those of compound formats are tried in every tier.
-ALWAYS = ("bf16x", "sat", "table", "e4m3fn:rne")
+ALWAYS = ("bf16x", "sat", "table", "e4m3fn:rne", "e1m3:odd")
 TRIED = [
     text if n % 3 == 0 or any(part in text for part in ALWAYS) else pytest.param(text, marks=pytest.mark.slow)
     for n, text in enumerate(CONVERSIONS)
