@@ -24,7 +24,7 @@ from numc.runtime.program import Program, seed_number
 from numc.runtime.tensors import as_numbers
 from numc.studies.data import Samples, check_batch, check_data
 from numc.studies.ddmin import ddmin
-from numc.studies.metrics import SquaredError, Sums, check_metrics
+from numc.studies.metrics import SquaredError, Sums, check_metrics, check_share
 from numc.support.arguments import check_function, checked
 from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError, did_you_mean, escaped, quoted, shortened
@@ -186,6 +186,7 @@ def _check_options(model: object, given: BisectOptions) -> None:
     if checked(metric, "metric", str, "a name") not in METRICS:
         near = did_you_mean(metric, METRICS)
         raise NumcError(f"metric {quoted(metric)}: no such metric{near}: want {', '.join(METRICS)}")
+    check_share(given.tolerance, metric)
     if given.labels is not None and metric != "top1":
         raise NumcError(f"metric '{metric}': needs no labels, leave them out")
     check_batch(given.batch)

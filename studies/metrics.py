@@ -64,6 +64,15 @@ def check_names(names: Sequence[str]) -> None:
             raise NumcError(f"unknown metric '{name}'{near}: want {', '.join(METRICS)}")
 
 
+def check_share(tolerance: float, name: str) -> None:
+    """Raise NumcError for a tolerance that no result of a metric can exceed, such as 2 where 2% is meant."""
+    if name in METRICS and METRICS[name].percent and tolerance >= 1:
+        raise NumcError(
+            f"tolerance: got {tolerance:g}, but {name} is a share from 0 to 1, and every result is within that: want "
+            "less than 1, such as 0.01"
+        )
+
+
 def check_metrics(names: Sequence[str], labels: Array | None, output: TensorSpec) -> tuple[str, ...]:
     """Return the metrics; if none is named, top1 for class numbers as labels, otherwise cosine.
 

@@ -205,7 +205,7 @@ def checked_folder(folder: str | os.PathLike[str] | None, resume: bool) -> Path 
     if not resume:
         check_new(path)
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(exist_ok=True)
     except OSError as error:
         raise NumcError(f"{path}: cannot be made: {error.strerror or error}: name another folder") from None
     return path

@@ -18,7 +18,7 @@ from numc.numerics.policy.layer import Layer
 from numc.studies.compare import judged_model, named_output
 from numc.studies.cost import decisions_of, report
 from numc.studies.data import Data
-from numc.studies.metrics import check_metrics
+from numc.studies.metrics import check_metrics, check_share
 from numc.studies.report.live_page import LivePage
 from numc.studies.search.cluster import Cluster
 from numc.studies.search.driver import Driver, Evaluate, Trial, decided
@@ -85,6 +85,7 @@ def search(model: Any, given: SearchOptions) -> Search:
         subject = _of_data(model, given, threads)
     else:
         subject = _of_function(model, given, function_name, threads)
+    check_share(tolerance, subject.metric)
     whole = replace(space, groups=groups(subject.layers, given.by, given.only))
     sent = {**subject.message, "open": "" if function is not None else whole.open()}
 

@@ -241,9 +241,10 @@ def test_bad_data_is_one_line() -> None:
         (data(1), {}, "data: 1 samples, of which the model takes 1 at once: want enough for a search"),
         (data(4), {"metric": "top"}, "unknown metric 'top' (did you mean 'top5' or 'top1'?)"),
         (data(4), {"output": "y"}, "output 'y': no such output"),
+        (data(24), {"metric": "top1", "labels": np.arange(24) % 3, "tolerance": 2}, "tolerance: got 2, but top1 is a "),
     ):  # fmt: skip
         with pytest.raises(numc.NumcError) as error:
-            numc.search(MODEL, given, tolerance=0.1, **options)
+            numc.search(MODEL, given, **{"tolerance": 0.1, **options})
         assert str(error.value).startswith(message)
     empty = Imported(mlir="func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {\n  return %x : tensor<?xf32>\n}\n")
     with pytest.raises(numc.NumcError, match="search: the model has no contractions, and so no choice"):
@@ -266,6 +267,8 @@ def test_bad_folders_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     one = {"space": "e=8 m=6..7", "by": "model"}
     by_function(folder=tmp_path / "one", **one)
     path = tmp_path / "one" / NAME
+    with pytest.raises(numc.NumcError, match="a/b: cannot be made: No such file or directory: name another folder"):
+        by_function(folder=tmp_path / "a" / "b", **one)
 
     def refused(**options: Any) -> str:
         with pytest.raises(numc.NumcError) as error:
