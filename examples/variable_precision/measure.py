@@ -16,7 +16,7 @@ DIGITS = Path(__file__).resolve().parents[1] / "digits"
 FILES = {"mlp": DIGITS / "mlp_pixels.onnx", "cnn": DIGITS / "cnn.onnx"}
 MODELS = tuple(FILES)
 LARGEST_PIXEL = {"mlp": 255, "cnn": 1}
-OPEN = "e2..8m1..23"
+OPEN = "e1..8m1..23"
 OPERATOR = f"fma(a={OPEN}:rtz, b={OPEN}:rtz, product={OPEN}, acc=fp32)"
 """Operands are truncated, products rounded to nearest, and sums are in fp32. Each run chooses the widths."""
 

@@ -39,6 +39,7 @@ PERCENT: Mapping[str, Mapping[str, Mapping[str, float]]] = MappingProxyType(
                 "e4m7": 13.24,
                 "e3m7": 9.80,
                 "e2m7": 9.80,
+                "e1m7": 9.80,
             },
             "cnn": {
                 "e8m7": 99.13,
@@ -48,6 +49,7 @@ PERCENT: Mapping[str, Mapping[str, Mapping[str, float]]] = MappingProxyType(
                 "e4m7": 99.13,
                 "e3m7": 9.80,
                 "e2m7": 9.80,
+                "e1m7": 9.80,
             },
         },
         "significand": {
