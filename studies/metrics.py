@@ -65,11 +65,11 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def check_share(tolerance: float, name: str) -> None:
-    """Raise NumcError for a tolerance that no result of a metric can exceed, such as 2 where 2% is meant."""
-    if name in METRICS and METRICS[name].percent and tolerance >= 1:
+    """Raise NumcError for a tolerance that is more than a metric can differ by, such as 2 where 2% is meant."""
+    if name in METRICS and METRICS[name].percent and tolerance > 1:
         raise NumcError(
             f"tolerance: got {tolerance:g}, but {name} is a share from 0 to 1, and every result is within that: want "
-            "less than 1, such as 0.01"
+            "at most 1, such as 0.01"
         )
 
 

@@ -160,7 +160,7 @@ def test_ctrl_c_tells_what_is_enough_so_far(after: int) -> None:
         (
             {"metric": "top1", "tolerance": 2},
             "tolerance: got 2, but top1 is a share from 0 to 1, and every result is "
-            "within that: want less than 1, such as 0.01",
+            "within that: want at most 1, such as 0.01",
         ),
         ({"metric": "mes"}, "metric 'mes': no such metric (did you mean 'mse'?): want relative, mse, top1"),
         ({"metric": "top1"}, "metric 'top1': needs labels that are class numbers, got none: give --labels FILE"),
