@@ -160,6 +160,11 @@ def _number(text: str) -> int | float | None:
     return float(text) if _FLOAT.fullmatch(text) else None
 
 
+def is_model(path: str) -> bool:
+    """Whether a path is that of a model by its suffix, or of a folder, and not of a program."""
+    return Path(path).suffix in MODELS or os.path.isdir(path)
+
+
 def check_model(model: str) -> None:
     """Raise NumcError unless `model` is a file with the suffix of a model or a folder, and MLIR is there to read it."""
     path = checked_path(model)
@@ -183,7 +188,7 @@ def program_from(
     """
     from numc.runtime.program import Program, load_here
 
-    if Path(path).suffix in MODELS or os.path.isdir(path):
+    if is_model(path):
         if verify_with is not None:
             raise NumcError(f"{path}: is a model, --verify-with is about program files: compile it with --sign first")
         check_model(path)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,7 +12,7 @@ from numc.cli import output
 from numc.cli.commands.compare import split_list
 from numc.cli.grouped import grouped
 from numc.cli.samples import DATA, LENGTH, STRIDE, TOKENS, Samples
-from numc.cli.source import MODELS, Arithmetic, arithmetic_options, fixed_options, program_from
+from numc.cli.source import Arithmetic, arithmetic_options, fixed_options, is_model, program_from
 from numc.support.errors import NumcError, shortened
 
 if TYPE_CHECKING:
@@ -101,12 +99,12 @@ def _sides(a: str, b: str | None, arithmetic: Arithmetic) -> list[tuple[str, Ari
     """Return both files, each with the arithmetic that it is compiled in. Raises NumcError if these do not fit."""
     fmas = [] if arithmetic.fma is None else split_list("--fma", arithmetic.fma)
     if b is None:
-        if not _is_model(a):
+        if not is_model(a):
             raise NumcError(f"{shortened(a, 300)}: is one program: want two, or a model and --fma A,B")
         if len(fmas) != 2:
             raise NumcError(f"--fma: got {_count('operator', fmas)} for one model: want two with a comma between them")
     files = [a, a if b is None else b]
-    models = [file for file in files if _is_model(file)]
+    models = [file for file in files if is_model(file)]
     if len(fmas) > 1 and len(fmas) != len(models):
         raise NumcError(
             f"--fma: got {_count('operator', fmas)} for {_count('model', models)}: want one for all, or one for each"
@@ -114,7 +112,7 @@ def _sides(a: str, b: str | None, arithmetic: Arithmetic) -> list[tuple[str, Ari
     if not models:  # of two programs, neither takes an arithmetic
         return [(file, arithmetic) for file in files]
     own = iter(fmas if len(fmas) > 1 else [arithmetic.fma] * len(models))
-    return [(file, replace(arithmetic, fma=next(own)) if _is_model(file) else Arithmetic()) for file in files]
+    return [(file, replace(arithmetic, fma=next(own)) if is_model(file) else Arithmetic()) for file in files]
 
 
 def _programs(sides: Sequence[tuple[str, Arithmetic]]) -> list[Program]:
@@ -131,10 +129,6 @@ def _inputs(samples: Samples, data: Any, inputs: Sequence[Input]) -> Any:
     if samples.tokens is None:
         return named(data, inputs)
     return [named(data[n : n + 1], inputs) for n in range(len(data))]
-
-
-def _is_model(file: str) -> bool:
-    return Path(file).suffix in MODELS or os.path.isdir(file)
 
 
 def _count(noun: str, these: Sequence[str]) -> str:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 from numc.passes.kernels.builder import Code
-from numc.passes.kernels.isa.instruction_set import Elementary, Tile, barrier, registers
+from numc.passes.kernels.isa.instruction_set import Elementary, Tile, registers
 from numc.passes.kernels.isa.sse42 import SSE42
 from numc.passes.kernels.ssa import Type, Value
 
@@ -64,7 +63,7 @@ AVX2 = replace(
     word_sums=Tile(width=8, vectors=2, rows=5),
     unrolled=8,
     fma=True,
-    barrier=partial(barrier, letter="x", registers=16),
+    constraint="x",
     shifted_down=shifted_down,
     cut_scaled=cut_scaled,
     dot_pairs=dot_pairs,

@@ -8,7 +8,7 @@ from functools import partial
 
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.isa.avx2 import AVX2
-from numc.passes.kernels.isa.instruction_set import Exponential, Tile, barrier, registers
+from numc.passes.kernels.isa.instruction_set import Exponential, Tile, registers
 from numc.passes.kernels.ssa import Type, Value
 
 # Static rounding of an instruction (Intel SDM, _MM_FROUND_*): the direction, and no exceptions.
@@ -131,7 +131,7 @@ AVX512 = replace(
     clamp=clamp,
     full_adder=full_adder,
     distance_bit=distance_bit,
-    barrier=partial(barrier, letter="v", registers=32),
+    constraint="v",
     shifted_down=shifted_down,
     cut_scaled=cut_scaled,
     fma_rounded=fma_rounded,

@@ -80,24 +80,6 @@ def _shifted_down(code: Code, x: Value, amount: Value) -> Value:
     return code.select(inside, code.binary("shrui", x, amount), code.int(0))
 
 
-def barrier(code: Code, values: Sequence[Value], letter: str, registers: int) -> list[Value]:
-    """Empty assembler texts that give `values` again; letter: of the vectors' registers, of which there are so many.
-
-    LLVM, left free, interleaves so much that it spills registers. A text holds no more values than there are registers:
-    LLVM would say so on the terminal only, and write a wrong object.
-    """
-    pointers = sum(value.type.element == PTR for value in values)
-    if len(values) - pointers > registers or pointers > _ADDRESSES:
-        middle = len(values) // 2
-        return [v for part in (values[:middle], values[middle:]) for v in barrier(code, part, letter, registers)]
-    results = ["=r" if value.type.element == PTR else f"={letter}" for value in values]
-    return code.assembly("", ",".join([*results, *(str(n) for n in range(len(values)))]), *values)
-
-
-def _no_barrier(code: Code, values: Sequence[Value]) -> list[Value]:
-    return list(values)
-
-
 def prefetch_line(code: Code, address: Value) -> None:
     """The instruction of most processors: into all levels of the cache."""
     code.effect("llvm.intr.prefetch", address, attributes="rw = 0 : i32, hint = 3 : i32, cache = 1 : i32")
@@ -178,6 +160,7 @@ class InstructionSet:
     overwrites_addend: whether an FMA leaves its result where its addend was; one that is needed again is copied.
     by_lane: whether FMAs and products read a factor from one lane of a register, so that vectors of rows need no
         broadcasts.
+    constraint: the letter of vector registers in an assembler text; "" where code has no barriers.
     flushes_rounded: whether the mode that replaces subnormal results by zeros looks at them after their rounding to 24
         bits, as arithmetic.md has it, or before.
 
@@ -188,8 +171,6 @@ class InstructionSet:
     shifted_down(code, x, amount): words of bits (i32) down by numbers (i32); 0 beyond 31.
     distance_bit(code, x, y): the word ``1 << min(abs(exponent(x) - exponent(y)), 31)`` of two f32 values, or 0 unless
         both are finite and not zero.
-    barrier(code, values): the values again, vectors and addresses; code that uses the results is scheduled after all
-        of `values`.
     prefetch(code, address): a hint that the cache line at `address`, which need not exist, is read soon.
 
     fma_rounded(code, a, b, c, direction): ``a * b + c`` rounded once in a direction: "down", "up" or "zero".
@@ -217,6 +198,7 @@ class InstructionSet:
     adders: Tile | None = None
     overwrites_addend: bool = False
     by_lane: bool = False
+    constraint: str = ""
     flushes_rounded: bool = True
     clamp: Callable[[Code, Value, float], Value] = _clamp
     larger: Callable[[Code, Value, Value], Value] = _larger
@@ -224,7 +206,6 @@ class InstructionSet:
     full_adder: Callable[[Code, Value, Value, Value], tuple[Value, Value]] = _full_adder
     shifted_down: Callable[[Code, Value, Value], Value] = _shifted_down
     distance_bit: Callable[[Code, Value, Value], Value] = _distance_bit
-    barrier: Callable[[Code, Sequence[Value]], list[Value]] = _no_barrier
     prefetch: Callable[[Code, Value], None] = _no_prefetch
     fma_rounded: Callable[[Code, Value, Value, Value, str], Value] | None = None
     at_least: Callable[[Code, Value, float], Value] | None = None
@@ -240,6 +221,21 @@ class InstructionSet:
     def dot(self, count: int) -> Callable[[Code, Value, Value, Value], Value] | None:
         """The instruction that multiplies and adds `count` integers of each word, if there is one."""
         return {2: self.dot_pairs, 4: self.dot_quads}.get(count)
+
+    def barrier(self, code: Code, values: Sequence[Value]) -> list[Value]:
+        """Return vectors and addresses again: code that uses the results is scheduled after all of `values`.
+
+        LLVM, left free, interleaves so much that it spills registers. An empty assembler text holds no more values than
+        there are registers: LLVM would say so on the terminal only, and write a wrong object.
+        """
+        if not self.constraint:
+            return list(values)
+        pointers = sum(value.type.element == PTR for value in values)
+        if len(values) - pointers > self.registers or pointers > _ADDRESSES:
+            middle = len(values) // 2
+            return [*self.barrier(code, values[:middle]), *self.barrier(code, values[middle:])]
+        results = ["=r" if value.type.element == PTR else f"={self.constraint}" for value in values]
+        return code.assembly("", ",".join([*results, *(str(n) for n in range(len(values)))]), *values)
 
     def at(self, width: int) -> InstructionSet:
         """The instructions for vectors of `width` lanes: those of another width than the registers' are portable."""

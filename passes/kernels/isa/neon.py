@@ -6,10 +6,8 @@ a number just below 2^-126 becomes a zero that x86 rounds to 2^-126: datapaths t
 
 from __future__ import annotations
 
-from functools import partial
-
 from numc.passes.kernels.builder import Code
-from numc.passes.kernels.isa.instruction_set import InstructionSet, Tile, barrier, prefetch_line
+from numc.passes.kernels.isa.instruction_set import InstructionSet, Tile, prefetch_line
 from numc.passes.kernels.ssa import Value
 
 _SIGN = 0x80000000
@@ -54,6 +52,6 @@ NEON = InstructionSet(
     larger=larger,
     signed=signed,
     full_adder=full_adder,
-    barrier=partial(barrier, letter="w", registers=32),
+    constraint="w",
     prefetch=prefetch_line,
 )
