@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import math
 import os
@@ -12,7 +13,7 @@ from typing import Any
 import torch._dynamo
 from torch._dynamo import guards
 from torch._dynamo.callback import callback_handler
-from torch._dynamo.variables import optimizer
+from torch._dynamo.variables import builder, optimizer
 from torch._functorch._aot_autograd import graph_compile
 from torch._logging._internal import trace_log
 
@@ -37,6 +38,23 @@ def _pow(base: Any, exponent: Any) -> Any:
     return torch.sym_float(base) ** exponent if base >= 0 else math.pow(base, exponent)
 
 
+def _tracked(theirs: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep what a compiled step writes into attributes of its optimizer."""
+
+    @functools.wraps(theirs)
+    def wrap(self: Any, value: Any) -> Any:
+        variable, effects = theirs(self, value), self.tx.output.side_effects
+        if isinstance(variable, optimizer.OptimizerVariable) and value not in effects:
+            effects.track_object_existing(value, variable)
+        return variable
+
+    wrap.by_numc = True  # type: ignore[attr-defined]
+    return wrap
+
+
+# Otherwise torch forgets them: `self.steps += 1` did nothing, and a step that branches on it took one branch for ever.
+if not hasattr(builder.VariableBuilder._wrap, "by_numc"):
+    builder.VariableBuilder._wrap = _tracked(builder.VariableBuilder._wrap)
 # Otherwise math.pow of a counter of steps makes a constant of it: torch looks for functions of its numbers here.
 if not hasattr(torch, "_sym_pow"):
     torch._sym_pow = _pow
