@@ -74,7 +74,7 @@ def read_fma(text: str) -> Fma:
     if not rest and (group := _group_format(head)) is not None:
         fmt, widths = group
         to = GroupConversion(fmt, fmt.default_rounding, open=widths)
-        return Fma("", to, to, FP32, 1)
+        return Fma(a=to, b=to, acc=FP32, products=1)
     if isinstance(head, Tree):
         return _call(head)
     name = str(head) + (f"{{{rest[0]}}}" if rest else "")
@@ -120,7 +120,7 @@ def _of_conversion(text: str) -> Fma:
     to = read_conversion(text)
     if isinstance(to, Conversion):
         raise NumcError(f"'{to}' is a format, not an FMA operator: want fmac({to}) or fma(a={to}, acc=...)")
-    return Fma("", to, to, FP32, 1)
+    return Fma(a=to, b=to, acc=FP32, products=1)
 
 
 def _check_sized(name: str) -> None:
@@ -338,7 +338,7 @@ def _call(tree: Tree[Token]) -> Fma:
     if f.format.parts > 1:
         raise NumcError(f"{name}({f}): {name} takes a format of one part, want fma(a={f}, acc=...)")
     acc = FP32 if name.endswith("s") else f
-    return Fma("", f, f, acc, 1, datapath, f if name.startswith("mac") else None)
+    return Fma(a=f, b=f, acc=acc, products=1, datapath=datapath, product=f if name.startswith("mac") else None)
 
 
 def _datapath(name: str, given: dict[str, Tree[Token] | Token], path: str, parameters: dict[str, str]) -> Datapath:
@@ -418,7 +418,7 @@ def _fma(given: dict[str, Tree[Token] | Token], datapath: Datapath, result: dict
         _number("fma", key, _text(given[key]), 0, MAX_CHUNK) if key in given else 0 for key in ("hadamard", "signs")
     )
     chosen = {"datapath": datapath, "product": product, "unit": unit, "hadamard": size, "signs": signs}
-    return Fma("", a, b, acc, count, **chosen)  # type: ignore[arg-type]
+    return Fma(a=a, b=b, acc=acc, products=count, **chosen)  # type: ignore[arg-type]
 
 
 def _arguments(name: str, nodes: list[Tree[Token]]) -> dict[str, Tree[Token] | Token]:

@@ -32,7 +32,7 @@ HFP8_FWD = Conversion(FORMATS["hfp8_fwd"])
 HFP8_BWD = Conversion(FORMATS["hfp8_bwd"])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Fma:
     """One step ``D = round_acc(sum of partial products of A and B + C)``; ``str`` gives text that parses back to it.
 
@@ -49,7 +49,7 @@ class Fma:
     Raises NumcError for a number of products, a datapath, a chunk or a combination that does not exist.
     """
 
-    name: str = field(compare=False)
+    name: str = field(default="", compare=False)
     a: Conversion | GroupConversion
     b: Conversion | GroupConversion
     acc: Conversion
@@ -490,19 +490,19 @@ def _table(*fmas: Fma) -> Mapping[str, Fma]:
 
 
 FMAS: Mapping[str, Fma] = _table(
-    Fma("fp32", FP32, FP32, FP32, 1),
-    Fma("mp", BF16, BF16, FP32, 1),
-    Fma("bf16_1_1", BF16, BF16, BF16, 1),
-    Fma("bf16_1_2", BF16, BF16, BF16X2, 1),
-    Fma("bf16_1_3", BF16, BF16, BF16X3, 1),
-    Fma("bf16_2_2{3}", BF16X2, BF16X2, BF16X2, 3),
-    Fma("bf16_2_2{4}", BF16X2, BF16X2, BF16X2, 4),
-    Fma("bf16_3_3{6}", BF16X3, BF16X3, BF16X3, 6),
-    Fma("bf16_3_3{9}", BF16X3, BF16X3, BF16X3, 9),
-    Fma("hfp8_fwd", HFP8_FWD, HFP8_FWD, FP32, 1),
-    Fma("hfp8_bwd", HFP8_BWD, HFP8_FWD, FP32, 1),
-    Fma("amx_bf16", BF16, BF16, FP32, 1, Datapath("amx_bf16")),
-    Fma("avx512_bf16", BF16, BF16, FP32, 1, Datapath("avx512_bf16")),
+    Fma(name="fp32", a=FP32, b=FP32, acc=FP32, products=1),
+    Fma(name="mp", a=BF16, b=BF16, acc=FP32, products=1),
+    Fma(name="bf16_1_1", a=BF16, b=BF16, acc=BF16, products=1),
+    Fma(name="bf16_1_2", a=BF16, b=BF16, acc=BF16X2, products=1),
+    Fma(name="bf16_1_3", a=BF16, b=BF16, acc=BF16X3, products=1),
+    Fma(name="bf16_2_2{3}", a=BF16X2, b=BF16X2, acc=BF16X2, products=3),
+    Fma(name="bf16_2_2{4}", a=BF16X2, b=BF16X2, acc=BF16X2, products=4),
+    Fma(name="bf16_3_3{6}", a=BF16X3, b=BF16X3, acc=BF16X3, products=6),
+    Fma(name="bf16_3_3{9}", a=BF16X3, b=BF16X3, acc=BF16X3, products=9),
+    Fma(name="hfp8_fwd", a=HFP8_FWD, b=HFP8_FWD, acc=FP32, products=1),
+    Fma(name="hfp8_bwd", a=HFP8_BWD, b=HFP8_FWD, acc=FP32, products=1),
+    Fma(name="amx_bf16", a=BF16, b=BF16, acc=FP32, products=1, datapath=Datapath("amx_bf16")),
+    Fma(name="avx512_bf16", a=BF16, b=BF16, acc=FP32, products=1, datapath=Datapath("avx512_bf16")),
 )
 
 #: The operators that this process has defined (defined.py), by their names.
@@ -510,8 +510,8 @@ DEFINED: dict[str, Fma] = {}
 
 # Operators that numc gives to contractions of integers, and that no text of a user can name.
 INTERNAL: Mapping[str, Fma] = _table(
-    Fma("integers", FP32, FP32, FP32, 1, Datapath("integers")),
-    Fma("bytes", FP32, FP32, FP32, 1, Datapath("bytes")),
+    Fma(name="integers", a=FP32, b=FP32, acc=FP32, products=1, datapath=Datapath("integers")),
+    Fma(name="bytes", a=FP32, b=FP32, acc=FP32, products=1, datapath=Datapath("bytes")),
 )
 
 # Names that stand for the form with every product.

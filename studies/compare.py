@@ -149,7 +149,16 @@ def compare(model: Any, given: CompareOptions) -> Comparison:
     names = check_metrics(given.metrics, ready.labels, chosen)
     digest = _digest(imported)
     store = Store(checked_path(given.results) if given.results is not None else None, name, digest)
-    work = _Work(imported, ready, names, chosen, threads, fraction, columns, tables)
+    work = _Work(
+        imported=imported,
+        data=ready,
+        metrics=names,
+        output=chosen,
+        threads=threads,
+        sample=fraction,
+        columns=columns,
+        tables=tables,
+    )
     peer = Peer.find(model, imported.sources, threads, fixed)
     described = [ready.sha256(), names, chosen.name, threads, str(fraction), own_version(), own_sources()]
     keys = [_key(digest, str(column.options.resolved()[0]), described) for column in columns]
@@ -157,10 +166,17 @@ def compare(model: Any, given: CompareOptions) -> Comparison:
     def made(results: Mapping[str, Result]) -> Comparison:
         finished = [(results[key], column) for key, column in zip(keys, columns, strict=True) if key in results]
         return Comparison(
-            name, ready.samples, ready.steps[0][1], threads, names, ready.kind,
-            tuple(replace(result, name=column.name) for result, column in finished),
-            {"model": digest, "data": ready.sha256()}, _versions(), tuple(given.commands),
-        )  # fmt: skip
+            model=name,
+            samples=ready.samples,
+            batch=ready.steps[0][1],
+            threads=threads,
+            metrics=names,
+            labels=ready.kind,
+            results=tuple(replace(result, name=column.name) for result, column in finished),
+            sources={"model": digest, "data": ready.sha256()},
+            versions=_versions(),
+            commands=tuple(given.commands),
+        )
 
     def tell(results: Mapping[str, Result]) -> None:
         if given.partial is not None and keys[0] in results and len(results) < len(keys):
@@ -227,23 +243,19 @@ def _policies(given: Mapping[str, Any] | Sequence[Any]) -> list[Column]:
     return [Column(name, Options(pack_weights=True, policy=load_policy(policy))) for name, policy in given.items()]
 
 
+@dataclass(kw_only=True)
 class _Work:
     """The common part of all results: the data, and the program in fp32 that the others are compared with."""
 
-    def __init__(
-        self,
-        imported: Imported,
-        data: Data,
-        metrics: tuple[str, ...],
-        output: TensorSpec,
-        threads: int | None,
-        sample: Fraction | None,
-        columns: Sequence[Column],
-        tables: Sequence[PolicyTable],
-    ) -> None:
-        self.imported, self.data, self.metrics, self.threads = imported, data, metrics, threads
-        self.output, self.sample, self.columns, self.tables = output, sample, columns, tables
-        self._reference: Program | None = None
+    imported: Imported
+    data: Data
+    metrics: tuple[str, ...]
+    output: TensorSpec
+    threads: int | None
+    sample: Fraction | None
+    columns: Sequence[Column]
+    tables: Sequence[PolicyTable]
+    _reference: Program | None = None
 
     def run(self, number: int, peer: Peer | None, progress: Progress | None) -> Result:
         """Compute the result of one column."""

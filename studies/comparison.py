@@ -15,7 +15,7 @@ from numc.support.json_values import parsed
 
 
 @in_default_environment
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Comparison(ComparisonData):
     """Several arithmetics of one model on the same data; the first result is that of fp32.
 

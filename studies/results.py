@@ -124,7 +124,7 @@ class Result:
 
 
 @in_default_environment
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ComparisonData:
     """The data of a comparison, from which a report is made; `Comparison` describes the fields."""
 

@@ -6,11 +6,13 @@ compiler/torch_compile/graphs/decompositions.py adds what only training has.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch._decomp import get_decompositions
+from torch._export import utils
 from torch._export.utils import _collect_all_valid_cia_ops, _get_decomp_for_cia
 from torch.utils import _pytree as pytree
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
@@ -106,6 +108,18 @@ def rounded_once(function: Callable[..., Any]) -> Callable[..., Any]:
 def _of_packages() -> dict[Any, Callable[..., Any]]:
     """Operators of packages that consist of others, as torchao's do; torch-mlir knows those of before its first use."""
     return {op: _get_decomp_for_cia(op) for op in _collect_all_valid_cia_ops() if op.namespace != "aten"}
+
+
+@contextlib.contextmanager
+def listed_once() -> Iterator[None]:
+    """Let torch list its composite operators once, not for each namespace of operators: none comes meanwhile."""
+    theirs = utils._materialize_cpp_cia_ops
+    theirs()
+    utils._materialize_cpp_cia_ops = lambda: None
+    try:
+        yield
+    finally:
+        utils._materialize_cpp_cia_ops = theirs
 
 
 def decomposition_table() -> dict[Any, Callable[..., Any]]:

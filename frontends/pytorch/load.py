@@ -34,7 +34,7 @@ from numc.frontends.imported import Argument, ConversionError, Imported, to_mess
 from numc.frontends.lowering.torch_mlir_passes import one_line, prepare
 from numc.frontends.pytorch.archive import cleaned
 from numc.frontends.pytorch.convert import diagnose, to_linalg
-from numc.frontends.pytorch.decompositions import decomposition_table
+from numc.frontends.pytorch.decompositions import decomposition_table, listed_once
 from numc.frontends.pytorch.graphs import guards
 from numc.frontends.pytorch.graphs.complex_numbers import is_complex, without_complex
 from numc.frontends.pytorch.graphs.containers import as_bytes
@@ -339,7 +339,7 @@ def _decomposed(given: ExportedProgram) -> ExportedProgram:
     signature.out_spec = pytree.tree_flatten((0,) * nested.out_spec.num_leaves)[1]
     signature.forward_arg_names = program._example_inputs = None
     try:
-        with _all_constants(given):
+        with _all_constants(given), listed_once():
             program = program.run_decompositions(decomposition_table())
     finally:
         vars(signature).update(vars(nested))

@@ -56,7 +56,16 @@ def profile_of(steps: Sequence[Interval], peak: float | None, bandwidth: float |
     graph = functools.partial(graph_of, [step.runs for step in steps], fastest, outside)
     sources = (source for program, _ in steps[fastest].runs for source in program.manifest.get("sources", ()))
     models = tuple(dict.fromkeys(map(os.path.basename, sources)))
-    return Profile(tuple(rows), fastest, told, limits, threads, events, models, graph)
+    return Profile(
+        rows=tuple(rows),
+        fastest=fastest,
+        steps=told,
+        roofline=limits,
+        threads=threads,
+        events=events,
+        models=models,
+        graph=graph,
+    )
 
 
 @dataclass

@@ -16,7 +16,7 @@ from numc.support.files import checked_path
 
 
 @in_default_environment
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Profile(ProfileData):
     """The times of the parts of programs in a run, or in a step of a training: see ProfileData.
 

@@ -46,7 +46,7 @@ def operands(fma: Fma) -> dict[str, str]:
     texts = {}
     for name, (a, b) in both.items():
         try:
-            text = str(Fma("", a, b, FP32, parts_of(a, "fp32") * parts_of(b, "fp32")))
+            text = str(Fma(a=a, b=b, acc=FP32, products=parts_of(a, "fp32") * parts_of(b, "fp32")))
         except NumcError:
             continue  # formats that are not multiplied with one another
         if (a, b) != (FP32, FP32):

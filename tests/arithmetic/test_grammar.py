@@ -48,10 +48,10 @@ def fmas(draw: st.DrawFn) -> Fma:
     a = draw(conversions(1 if in_blocks else None))
     if a.format.parts == 1 and not in_blocks and draw(st.booleans()):
         acc = draw(st.sampled_from([a, FP32]))
-        return Fma("", a, a, acc, 1, draw(datapaths(name, acc)), a)
+        return Fma(a=a, b=a, acc=acc, products=1, datapath=draw(datapaths(name, acc)), product=a)
     b, acc = draw(st.one_of(st.just(a), conversions(in_blocks or None))), draw(conversions(in_blocks or None))
     products = draw(st.sampled_from(allowed_products(a.format.parts, b.format.parts)))
-    return Fma("", a, b, acc, products, draw(datapaths(name, acc)))
+    return Fma(a=a, b=b, acc=acc, products=products, datapath=draw(datapaths(name, acc)))
 
 
 @st.composite
@@ -194,7 +194,7 @@ def test_mac_rounds_the_product_and_fmac_does_not() -> None:
         ("fmac(e6m9)", e6m9, None),
         ("fmacs(e6m9)", FP32, None),
     ]:
-        assert parse_fma(text) == Fma("", e6m9, e6m9, acc, 1, product=product)
+        assert parse_fma(text) == Fma(a=e6m9, b=e6m9, acc=acc, products=1, product=product)
 
 
 _FMA = (

@@ -19,7 +19,7 @@ def test_chain_order_is_least_significant_first() -> None:
     assert FMAS["bf16_2_2{4}"].terms == ((1, 1), (1, 0), (0, 1), (0, 0))
     assert FMAS["bf16_2_2{3}"].terms == ((1, 0), (0, 1), (0, 0))
     assert FMAS["bf16_1_3"].terms == ((0, 0),)
-    assert Fma("", BF16X3, BF16X2, FP32, 6).terms == ((2, 1), (2, 0), (1, 1), (1, 0), (0, 1), (0, 0))
+    assert Fma(a=BF16X3, b=BF16X2, acc=FP32, products=6).terms == ((2, 1), (2, 0), (1, 1), (1, 0), (0, 1), (0, 0))
 
 
 def test_the_table_of_section_3() -> None:
@@ -35,7 +35,7 @@ def test_the_table_of_section_3() -> None:
         "bf16_3_3{9}": (BF16X3, BF16X3, 9),
     }
     for name, (operand, acc, products) in rows.items():
-        assert FMAS[name] == Fma("", operand, operand, acc, products)
+        assert FMAS[name] == Fma(a=operand, b=operand, acc=acc, products=products)
     assert {n: FMAS[n] for n in ALIASES.values()} == {n: parse_fma(alias) for alias, n in ALIASES.items()}
 
 
@@ -43,19 +43,22 @@ def test_hybrid_fp8() -> None:
     """Forward, both operands have 4 exponent bits; backward, the errors (A) have 5, weights and activations (B) 4."""
     e4m3, e5m2 = Conversion(FORMATS["hfp8_fwd"]), Conversion(FORMATS["hfp8_bwd"])
     assert [str(c) for c in (e4m3, e5m2)] == ["e4m3", "e5m2"]
-    assert FMAS["hfp8_fwd"] == Fma("", e4m3, e4m3, FP32, 1) == parse_fma("fmacs(e4m3)")
-    assert FMAS["hfp8_bwd"] == Fma("", e5m2, e4m3, FP32, 1) == parse_fma("fma(a=e5m2,b=e4m3,acc=fp32)")
+    assert FMAS["hfp8_fwd"] == Fma(a=e4m3, b=e4m3, acc=FP32, products=1) == parse_fma("fmacs(e4m3)")
+    assert FMAS["hfp8_bwd"] == Fma(a=e5m2, b=e4m3, acc=FP32, products=1) == parse_fma("fma(a=e5m2,b=e4m3,acc=fp32)")
 
 
 @pytest.mark.parametrize("name", FMAS)
 def test_named_operators_print_as_their_name(name: str) -> None:
     fma = FMAS[name]
     assert (fma.name, str(fma), parse_fma(name)) == (name, name, fma)
-    assert str(Fma("", fma.a, fma.b, fma.acc, fma.products, fma.datapath, fma.product)) == name
+    assert (
+        str(Fma(a=fma.a, b=fma.b, acc=fma.acc, products=fma.products, datapath=fma.datapath, product=fma.product))
+        == name
+    )
 
 
 def test_a_product_of_its_own() -> None:
-    one = Fma("", BF16, BF16, FP32, 1, product=Conversion(FORMATS["fp16"]))
+    one = Fma(a=BF16, b=BF16, acc=FP32, products=1, product=Conversion(FORMATS["fp16"]))
     assert str(one) == "fma(a=bf16,acc=fp32,product=fp16)"
     assert parse_fma(str(one)) == one
     assert str(parse_fma("fma(a=bf16,acc=bf16,product=bf16)")) == "mac(bf16)"
@@ -100,8 +103,9 @@ def test_allowed_products(parts: tuple[int, int], allowed: tuple[int, ...]) -> N
     ],
 )
 def test_operators_that_do_not_exist(arguments: tuple[Conversion, ...], message: str) -> None:
+    fields = dict(zip(("a", "b", "acc", "products", "datapath", "product"), arguments, strict=False))
     with pytest.raises(NumcError) as error:
-        Fma("", *arguments)  # type: ignore[arg-type]
+        Fma(**fields)
     assert str(error.value) == message
     with pytest.raises(NumcError, match="^operator 'mine': "):
-        Fma("mine", *arguments)  # type: ignore[arg-type]
+        Fma(name="mine", **fields)

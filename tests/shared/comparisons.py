@@ -84,7 +84,14 @@ def made_up(*, statistics: bool = True) -> Comparison:
     if not statistics:
         results = [Result(**{**vars(result), "statistics": None}) for result in results]
     return Comparison(
-        "models/<net>.onnx", 100, 10, 1, ("top1", "perplexity"), "classes", tuple(results),
-        {"model": "a" * 64, "data": "b" * 64}, {"numc": "0.1.0", "machine": "a machine"},
-        ("numc compare 'models/<net>.onnx' --fma 'fp32,mp' --data x.npz --report out.html",),
-    )  # fmt: skip
+        model="models/<net>.onnx",
+        samples=100,
+        batch=10,
+        threads=1,
+        metrics=("top1", "perplexity"),
+        labels="classes",
+        results=tuple(results),
+        sources={"model": "a" * 64, "data": "b" * 64},
+        versions={"numc": "0.1.0", "machine": "a machine"},
+        commands=("numc compare 'models/<net>.onnx' --fma 'fp32,mp' --data x.npz --report out.html",),
+    )

@@ -73,7 +73,9 @@ class Source(NamedTuple):
         moving = {window.dim: window for window in windows}
         sizes = ir.RankedTensorType(self.inside.type).shape
         found = [
-            segments(moving[d], count, size, before) if d in moving else [Segment(before, size, 1, 0, 1, 1)]
+            segments(moving[d], count, size, before)
+            if d in moving
+            else [Segment(first=before, size=size, taps=1, start=0, stride=1, dilation=1)]
             for d, (count, size, before) in enumerate(zip(shape, sizes, self.before, strict=True))
         ]
         return list(product(*found))
@@ -104,5 +106,7 @@ def segments(window: Window, count: int, size: int, before: int) -> list[Segment
     for run in (*low, range(first, end), *high):
         if run and (there := inside(run[0])):
             start = run[0] * stride + there[0] * dilation - before
-            found.append(Segment(run[0], len(run), len(there), start, stride, dilation))
+            found.append(
+                Segment(first=run[0], size=len(run), taps=len(there), start=start, stride=stride, dilation=dilation)
+            )
     return found
