@@ -49,6 +49,7 @@ from numc.support.arguments import checked
 from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError, quoted, shortened
 from numc.support.freed import give_back
+from numc.support.replaced import replaced
 from numc.support.switches import disabled
 
 if TYPE_CHECKING:
@@ -274,19 +275,16 @@ def _boxed(run: Callable[..., Any]) -> Callable[..., Any]:
 def _traceable() -> Iterator[None]:
     """Make torch trace attention, recurrent networks and losses as the operations that they consist of."""
     mkldnn, flash = torch._C._get_mkldnn_enabled(), torch.backends.cuda.flash_sdp_enabled()
-    theirs = torch_rnn._rnn_helper
-    torch_rnn._rnn_helper = rnn
     torch._C._set_mkldnn_enabled(False)
     torch.backends.cuda.enable_flash_sdp(False)
     try:
-        with contextlib.ExitStack() as stack:
+        with replaced(torch_rnn, _rnn_helper=rnn), contextlib.ExitStack() as stack:
             for operation, decomposed in _DECOMPOSED_FIRST.items():
                 stack.enter_context(_differentiated(operation, decomposed))
             yield
     finally:
         torch._C._set_mkldnn_enabled(mkldnn)
         torch.backends.cuda.enable_flash_sdp(flash)
-        torch_rnn._rnn_helper = theirs
 
 
 _DECOMPOSED_FIRST: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {

@@ -7,7 +7,7 @@ import functools
 import logging
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch._dynamo
@@ -19,6 +19,7 @@ from torch._logging._internal import trace_log
 
 from numc.compiler.torch_compile import leaving
 from numc.support import collector
+from numc.support.replaced import replaced
 
 # Otherwise torch leaves recurrent networks out of its graphs.
 torch._dynamo.config.allow_rnn = True
@@ -60,41 +61,22 @@ if not hasattr(torch, "_sym_pow"):
     torch._sym_pow = _pow
 leaving.watch()
 
-_TEXTS: Mapping[str, Callable[..., Any]] = {
-    "_log_joint_graph": lambda *_: None,
-    "_log_fw_bw_graphs": lambda *_: (None, None),
-}
 
-
-@contextlib.contextmanager
-def without_texts() -> Iterator[None]:
+def without_texts() -> contextlib.AbstractContextManager[None]:
     """Let torch write no graph as text for logs that nobody reads, while a ``with`` block lasts."""
-    inside = vars(graph_compile)
-    logs = [inside[name] for name in ("aot_joint_log", "aot_graphs_log") if name in inside]
-    theirs = {name: inside[name] for name in _TEXTS if name in inside}  # another torch may have none of them
-    if trace_log.handlers or any(log.isEnabledFor(logging.INFO) for log in logs):
-        theirs = {}
-    inside.update({name: _TEXTS[name] for name in theirs})
-    try:
-        yield
-    finally:
-        inside.update(theirs)
+    logs = [getattr(graph_compile, name, None) for name in ("aot_joint_log", "aot_graphs_log")]
+    if trace_log.handlers or any(log is not None and log.isEnabledFor(logging.INFO) for log in logs):
+        return contextlib.nullcontext()
+    return replaced(graph_compile, _log_joint_graph=lambda *_: None, _log_fw_bw_graphs=lambda *_: (None, None))
 
 
-@contextlib.contextmanager
-def with_numbers() -> Iterator[None]:
+def with_numbers() -> contextlib.AbstractContextManager[None]:
     """Let floats that change from call to call be arguments of what torch traces, while a ``with`` block lasts.
 
     torch would make tensors of them where four operations read them, and constants where any other does, so that each
     value was another graph.
     """
-    inside = vars(graph_compile)
-    theirs = {name: inside[name] for name in ("_apply_tensorify_python_scalars",) if name in inside}
-    inside.update(dict.fromkeys(theirs, lambda module: None))
-    try:
-        yield
-    finally:
-        inside.update(theirs)
+    return replaced(graph_compile, _apply_tensorify_python_scalars=lambda module: None)
 
 
 def collect_seldom() -> None:

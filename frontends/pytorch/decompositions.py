@@ -7,7 +7,7 @@ compiler/torch_compile/graphs/decompositions.py adds what only training has.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -40,6 +40,7 @@ from numc.frontends.pytorch.rewrites.images.convolutions import constant_pad_nd,
 from numc.frontends.pytorch.rewrites.images.gradients import gradients
 from numc.frontends.pytorch.rewrites.images.pools import poolings
 from numc.frontends.pytorch.rewrites.scalars import OF_ONE_DTYPE, in_one_dtype
+from numc.support.replaced import replaced
 
 aten = torch.ops.aten
 
@@ -110,16 +111,10 @@ def _of_packages() -> dict[Any, Callable[..., Any]]:
     return {op: _get_decomp_for_cia(op) for op in _collect_all_valid_cia_ops() if op.namespace != "aten"}
 
 
-@contextlib.contextmanager
-def listed_once() -> Iterator[None]:
-    """Let torch list its composite operators once, not for each namespace of operators: none comes meanwhile."""
-    theirs = utils._materialize_cpp_cia_ops
-    theirs()
-    utils._materialize_cpp_cia_ops = lambda: None
-    try:
-        yield
-    finally:
-        utils._materialize_cpp_cia_ops = theirs
+def listed_once() -> contextlib.AbstractContextManager[None]:
+    """Let torch list its composite operators now, and not for each namespace of operators: none comes meanwhile."""
+    utils._materialize_cpp_cia_ops()
+    return replaced(utils, _materialize_cpp_cia_ops=lambda: None)
 
 
 def decomposition_table() -> dict[Any, Callable[..., Any]]:

@@ -59,6 +59,7 @@ from numc.frontends.words import together
 from numc.frontends.workers import process
 from numc.frontends.workers.worker import Answer, Parts, Stage
 from numc.support.errors import NumcError
+from numc.support.replaced import replaced
 
 MAX_SIZE = 2**31 - 1
 _QUANTISED = re.compile(r"torch\.ao\.nn\.(intrinsic\.)?quantized\b|torch\.ao\.nn\.sparse\.quantized\b")
@@ -359,19 +360,18 @@ def _decomposed(given: ExportedProgram) -> ExportedProgram:
 @contextlib.contextmanager
 def _all_constants(program: ExportedProgram) -> Iterator[None]:
     """Keep the tensors that operations of subclasses make while a program is decomposed: torch drops them."""
-    theirs, stored = tracing._materialize_and_lift_constants, program._constants
+    lifted, stored = tracing._materialize_and_lift_constants, program._constants
     program._constants = {**stored}
 
     def lift(*args: Any) -> Any:
-        constants = theirs(*args)
+        constants = lifted(*args)
         program._constants.update({name: value for name, value in constants.items() if name not in stored})
         return constants
 
-    tracing._materialize_and_lift_constants = lift
     try:
-        yield
+        with replaced(tracing, _materialize_and_lift_constants=lift):
+            yield
     finally:
-        tracing._materialize_and_lift_constants = theirs
         program._constants = stored
 
 
