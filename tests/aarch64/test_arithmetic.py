@@ -17,6 +17,7 @@ from numc.numerics.formats import Record
 from numc.numerics.grammar import parse_fma
 from numc.numerics.operators import FMAS
 from numc.passes.kernels.values.function_table import FUNCTIONS
+from tiers import one_in
 
 pytestmark = pytest.mark.all
 F32 = npt.NDArray[np.float32]
@@ -67,7 +68,9 @@ def _just_below(rng: np.random.Generator) -> list[F32]:
     return [a, b, np.zeros((16, 16), np.float32)]
 
 
-@pytest.mark.parametrize("fma", [*FMAS, *OTHERS, *(pytest.param(fma, marks=pytest.mark.slow) for fma in MORE)])
+@pytest.mark.parametrize(
+    "fma", [*one_in(3, [*FMAS, *OTHERS]), *(pytest.param(fma, marks=pytest.mark.slow) for fma in MORE)]
+)
 def test_products(fma: str, emulated: Emulated, tmp_path: Path) -> None:
     runs = operands(fma)
     if fma in ("amx_bf16", "avx512_bf16"):  # a mode that looks at results before their rounding makes others of these

@@ -146,11 +146,12 @@ def matrices(kind: str, m: int, k: int, n: int) -> tuple[F32, F32, F32]:
 KINDS = ("plain", "wide", "tiny", "overflow_e5", "overflow_e6", "huge", "small", "special", "minus_zero")
 
 
-NAMED = (*FMAS, "fmac(e6m9)", "fmac(fp16)")  # with operands of every kind
-OF_DEFAULT = product((*NAMED, *OPERATORS[::3]), KINDS)
+# With operands of every kind.
+FIRST = ("fp32", "bf16_1_1", "bf16_1_2", "bf16_2_2{3}", "avx512_bf16", "fmac(e6m9)", "fmac(fp16)")
+OF_DEFAULT = product((*FMAS, *FIRST, *OPERATORS[::3]), KINDS)
 
 
-@pytest.mark.parametrize(("fma", "kind"), by_default(pairs(OPERATORS, KINDS, lambda fma, _: fma in NAMED), OF_DEFAULT))
+@pytest.mark.parametrize(("fma", "kind"), by_default(pairs(OPERATORS, KINDS, lambda fma, _: fma in FIRST), OF_DEFAULT))
 def test_matmul(fma: str, kind: str) -> None:
     a, b, c = matrices(kind, 19, 67, 41)
     got = numc.matmul(a, b, c, fma=fma)

@@ -17,12 +17,14 @@ from numc.numerics.grammar import parse_fma
 from numc.numerics.units import UNITS
 from numc.support.errors import NumcError
 from targets_here import HERE
-from tiers import by_default
+from tiers import by_default, one_in
 from unit_models import DATA, instruction, operands
 from unit_steps import PLAIN, compared, many
 
+FIRST = ("volta_fp16_into_fp16", *PLAIN[::14])
 
-@pytest.mark.parametrize("unit", by_default(PLAIN, ["volta_fp16_into_fp16", *PLAIN[::14]]))
+
+@pytest.mark.parametrize("unit", by_default(one_in(4, PLAIN, *FIRST), FIRST))
 def test_the_model_of_the_units(unit: str) -> None:
     for seed, data in enumerate(DATA):
         part = compared(unit, data, seed, 16)

@@ -162,8 +162,7 @@ def test_several_readers_of_an_image(branches: bool, fma: str, monkeypatch: pyte
     assert (found := reference.first_mismatch(got, want)) is None, found
 
 
-@pytest.mark.parametrize("fma", ["fp32", "bf16_1_1", "bf16_1_2"])
-@pytest.mark.parametrize("length", [5, 40, 200])
+@pytest.mark.parametrize(("length", "fma"), pairs([5, 40, 200], ["fp32", "bf16_1_1", "bf16_1_2"]))
 def test_lines(length: int, fma: str) -> None:
     """A convolution in one dimension reads vectors along it."""
     conv = torch.nn.Conv1d(CHANNELS, CHANNELS, 5, padding=2, groups=CHANNELS).eval()
