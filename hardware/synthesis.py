@@ -26,8 +26,9 @@ CELLS = "OSU 0.18 um"
 _NAND2, _REGISTER = 24, 96  # areas of NAND2X1 and DFFPOSX1 in this library
 _OLDEST = (0, 23)
 _SECONDS = 1800
+# -noshare: the search for operators that exclude each other took most of the time, and found none in any unit.
 _SCRIPT = (
-    "read_verilog -sv {file}; synth -flatten -noabc -top {top}; dfflibmap -liberty {library}; "
+    "read_verilog -sv {file}; synth -flatten -noabc -noshare -top {top}; dfflibmap -liberty {library}; "
     "abc -liberty {library} -script {abc}; opt_clean; stat -liberty {library}"
 )
 _ABC = "strash\nifraig\nscorr\ndc2\nstrash\n&get -n\n&nf\n&put\nbuffer\nupsize\ndnsize\nprint_stats\nstime\n"
@@ -134,21 +135,23 @@ def check_tools() -> None:
 
 
 def _size(of: Circuit, seconds: int) -> Size:
-    module = Module(of, "unit")
+    return _size_of(Module(of, "unit").text([]), of.name, seconds)
+
+
+@cache
+def _size_of(text: str, name: str, seconds: int) -> Size:
     with tempfile.TemporaryDirectory(prefix="numc-synthesis-") as folder:
         file, abc = Path(folder) / "unit.sv", Path(folder) / "script.abc"
-        file.write_text(module.text([]))
+        file.write_text(text)
         abc.write_text(_ABC)
         script = _SCRIPT.format(file=file, top="unit", library=LIBRARY, abc=abc)
         try:
             done = subprocess.run(["yosys", "-p", script], capture_output=True, text=True, timeout=seconds, check=False)
         except subprocess.TimeoutExpired:
-            raise NumcError(
-                f"yosys takes more than {seconds} seconds for '{of.name}': want a smaller operator"
-            ) from None
+            raise NumcError(f"yosys takes more than {seconds} seconds for '{name}': want a smaller operator") from None
     area = re.search(r"Chip area for module '\\unit': ([\d.]+)", done.stdout)
     if done.returncode or area is None:
-        raise NumcError(f"yosys failed for '{of.name}': {(done.stderr or done.stdout).strip().splitlines()[-1]}")
+        raise NumcError(f"yosys failed for '{name}': {(done.stderr or done.stdout).strip().splitlines()[-1]}")
     levels, delay = (re.findall(text, done.stdout) for text in (r"lev\s*=\s*(\d+)", r"Delay\s*=\s*([\d.]+) ps"))
     return Size(
         math.ceil(float(area[1]) / _NAND2), int(levels[-1]) if levels else 0, round(float(delay[-1])) if delay else 0

@@ -1,8 +1,9 @@
 """The table of areas after synthesis: ``python -m tools.write_areas [OPERATOR ...]`` writes hardware/areas.json anew.
 
 Operators that are given are synthesized and put into the table. ``--missing`` takes the named operators and units that
-have no row; ``--all`` makes all of it again, which takes hours. ``--seconds N`` is what Yosys may take for a module: an
-operator that takes longer is left out. Units of one circuit, as those of several generations are, are synthesized once.
+have no row; ``--all`` makes all of it again, in less than two hours of one core. The smallest circuits come first.
+``--seconds N`` is what Yosys may take for a module: an operator that takes longer is left out. Units of one circuit are
+synthesized once, as those of several generations are, and those that differ in which of A and B has which format.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sys
 from dataclasses import replace
 
 from numc.hardware.areas import TABLE, table
+from numc.hardware.circuits.operator_circuit import circuit
 from numc.hardware.synthesis import CELLS, Synthesized, synthesized
 from numc.numerics.grammar import parse_fma
 from numc.numerics.operators import Fma
@@ -38,27 +40,30 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     rows: dict[str, Synthesized] = {} if options.all else dict(table())
     names = [*named_operators(), *OTHERS] if options.all or options.missing else options.operators
+    order = {str(parse_fma(text)): n for n, text in enumerate([*named_operators(), *OTHERS])}
     of_circuits = {_circuit(parse_fma(text)): row for text, row in rows.items()}
-    for op in map(parse_fma, names):
+    for op in sorted(map(parse_fma, names), key=lambda op: len(circuit(op).numbers)):
         if options.missing and str(op) in rows:
             continue
         key = _circuit(op)
         try:
-            row = of_circuits.get(key) if options.missing else None
+            row = of_circuits.get(key) if options.missing or options.all else None
             rows[str(op)] = replace(row or synthesized(op, seconds=options.seconds), operator=str(op))
         except NumcError as error:
             print(error, flush=True)
             continue
         of_circuits[key] = rows[str(op)]
         print(rows[str(op)], flush=True)
-        content = {"cells": CELLS, "unit": "NAND2", "rows": [each.as_json() for each in rows.values()]}
+        made = sorted(rows.values(), key=lambda row: order.get(row.operator, len(order)))
+        content = {"cells": CELLS, "unit": "NAND2", "rows": [each.as_json() for each in made]}
         TABLE.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     return 0
 
 
 def _circuit(op: Fma) -> tuple[str, str, str]:
-    """The circuit of an operator, and the formats that its operands are converted to."""
-    return fingerprint(op), str(op.a), str(op.b)
+    """The circuit of an operator, or that with A and B exchanged, and the formats that operands are converted to."""
+    sides = (op, replace(op, a=op.b, b=op.a))
+    return min((fingerprint(each), str(each.a), str(each.b)) for each in sides)
 
 
 if __name__ == "__main__":

@@ -145,8 +145,8 @@ def _tile(t: TilePlan, kernel: Kernel, isa: InstructionSet) -> list[str]:
     found, fma = [], kernel.fma
     if t.width != isa.width:
         found.append(f"tile.width = {t.width}: the target's vectors have {isa.width} lanes")
-    # Accumulators that are computed in turn are in memory, but for a row.
-    held = max(t.rows, t.vectors) if kernel.datapath.in_turn(kernel) else t.rows * t.vectors
+    # Accumulators that are computed in turn are in memory, but for a row: there can be twice as many rows.
+    held = max(t.rows // 2, t.vectors) if kernel.datapath.in_turn(kernel) else t.rows * t.vectors
     if t.rows < 1 or t.vectors < 1 or (held > isa.registers and kernel.matrix is None):
         registers = f"rows x vectors from 1 to {isa.registers}, the target's vector registers"
         found.append(f"tile.rows = {t.rows}, tile.vectors = {t.vectors}: want {registers}")

@@ -31,7 +31,7 @@ _RESULT, _PACKED, _ALONE, _SAVED = 8, 4, 40, 0.02
 # Accumulators of sums in blocks that are in binary64.
 _ROWS_IN_BLOCKS = 4
 # Rows that are computed in turn, from memory and back.
-_ROWS_IN_TURN = 16
+_ROWS_IN_TURN = 32
 # Fewer rows or steps of k than these are computed in vectors: most of a matrix register would be empty.
 _ROWS_OF_MATRIX, _STEPS_OF_MATRIX = 4, 24
 

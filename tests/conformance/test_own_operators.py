@@ -119,6 +119,21 @@ def test_accumulators_that_are_not_finite_or_become_so(text: str) -> None:
         compare(numc.matmul(x, y, z, fma=text), reference.matmul(x, y, z, fma=text))
 
 
+@pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4"])
+def test_products_of_whole_numbers_of_fifteen_bits_and_more(target: str) -> None:
+    """Which have an instruction of their own, and which have not."""
+    runnable(target)
+
+    @numc.operator(a="fp16", acc="fp32:rtz", name="products")
+    def products(a: Real, b: Real, c: Real) -> Real:
+        n = ((a.significand << 4) * (b.significand << 4)) ^ ((a.significand << 5) * b.significand)
+        return scaled(n + minimum(a.significand * b.exponent, 2000), a.exponent)
+
+    x = np.linspace(1, 2, 40, endpoint=False).astype(np.float16).astype(np.float32)
+    found = numc.matmul(x[:, None], x[None], fma="products", target=target)
+    compare(found, reference.matmul(x[:, None], x[None], fma="products"))
+
+
 @pytest.mark.parametrize("most", [300, 100])
 @pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4"])
 def test_scaled_numbers_are_cut_at_every_exponent(target: str, most: int) -> None:

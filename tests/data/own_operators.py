@@ -87,7 +87,7 @@ def by_table(a: Real, b: Real, c: Real) -> Real:
 @numc.reduction(a="bf16", acc="fp32:rtz")
 def own_fused(a: Sequence[Real], b: Sequence[Real], c: Real, *, l: int = 8, bits: int = 24, least: int = -132) -> Real:
     """The datapath fused, as Ampere's unit has it for bf16."""
-    zero = least - 600  # below every exponent
+    zero, up = least - 600, bits - 14  # below every exponent; the places of a product above its own last one
     nan, plus, minus = c.is_nan, c.is_infinite & (1 - c.sign), c.is_infinite & c.sign
     terms = [(c.significand << (bits - 23), select(c.is_zero, zero, c.exponent), -c.sign)]
     for x, y in zip(a, b, strict=True):
@@ -95,7 +95,7 @@ def own_fused(a: Sequence[Real], b: Sequence[Real], c: Real, *, l: int = 8, bits
         nan = nan | x.is_nan | y.is_nan | (x.is_infinite & y.is_zero) | (y.is_infinite & x.is_zero)
         plus, minus = plus | (infinite & (1 - sign)), minus | (infinite & sign)
         exponent = select(x.is_zero, zero, x.exponent) + select(y.is_zero, zero, y.exponent)
-        terms.append(((x.significand << (bits - 14)) * y.significand, exponent, (-x.sign) ^ (-y.sign)))
+        terms.append(((x.significand << up // 2) * (y.significand << up - up // 2), exponent, (-x.sign) ^ (-y.sign)))
     top = maximum(least, *(exponent for _, exponent, _ in terms))
     total: Whole = 0
     for n, exponent, sign in terms:  # all ones where the term is negative

@@ -41,11 +41,16 @@ def cut_scaled(code: Code, n: Value, exponent: Value, most: int) -> Value:
     return code.cast("bitcast", code.binary("ori", code.cast("bitcast", number, "i32"), sign), "f32")
 
 
-def dot_pairs(code: Code, acc: Value, a: Value, b: Value) -> Value:
-    """VPMADDWD, and an addition: the products of the low and of the high halves of the words `a` and `b`."""
-    pairs = Type("i16", 2 * acc.type.lanes)
+def half_product(code: Code, a: Value, b: Value) -> Value:
+    """VPMADDWD: the products of the low halves of the words `a` and `b`, and of the high ones, added."""
+    pairs = Type("i16", 2 * a.type.lanes)
     x, y = (code.reinterpret(v, pairs) for v in (a, b))
-    return code.binary("addi", acc, code.intrinsic("llvm.x86.avx2.pmadd.wd", x, y, result=acc.type))
+    return code.intrinsic("llvm.x86.avx2.pmadd.wd", x, y, result=a.type)
+
+
+def dot_pairs(code: Code, acc: Value, a: Value, b: Value) -> Value:
+    """VPMADDWD, and an addition."""
+    return code.binary("addi", acc, half_product(code, a, b))
 
 
 def lookup(code: Code, table: Sequence[float], index: Value) -> Value:
@@ -65,6 +70,7 @@ AVX2 = replace(
     fma=True,
     constraint="x",
     shifted_down=shifted_down,
+    half_product=half_product,
     cut_scaled=cut_scaled,
     dot_pairs=dot_pairs,
     permute=permute,

@@ -79,11 +79,16 @@ def cut_scaled(code: Code, n: Value, exponent: Value, most: int) -> Value:
     return code.intrinsic(name, number, code.cast("sitofp", exponent, "f32"), number, every, zero, result=f32)
 
 
-def dot_pairs(code: Code, acc: Value, a: Value, b: Value) -> Value:
-    """VPMADDWD, and an addition: the products of the low and of the high halves of the words `a` and `b`."""
-    pairs = Type("i16", 2 * acc.type.lanes)
+def half_product(code: Code, a: Value, b: Value) -> Value:
+    """VPMADDWD: the products of the low halves of the words `a` and `b`, and of the high ones, added."""
+    pairs = Type("i16", 2 * a.type.lanes)
     x, y = (code.reinterpret(v, pairs) for v in (a, b))
-    return code.binary("addi", acc, code.intrinsic("llvm.x86.avx512.pmaddw.d.512", x, y, result=acc.type))
+    return code.intrinsic("llvm.x86.avx512.pmaddw.d.512", x, y, result=a.type)
+
+
+def dot_pairs(code: Code, acc: Value, a: Value, b: Value) -> Value:
+    """VPMADDWD, and an addition."""
+    return code.binary("addi", acc, half_product(code, a, b))
 
 
 def permute(code: Code, x: Value, index: Value) -> Value:
@@ -133,6 +138,7 @@ AVX512 = replace(
     distance_bit=distance_bit,
     constraint="v",
     shifted_down=shifted_down,
+    half_product=half_product,
     cut_scaled=cut_scaled,
     fma_rounded=fma_rounded,
     at_least=at_least,

@@ -177,6 +177,7 @@ class InstructionSet:
     at_least(code, x, least): whichever of x and `least` has the larger magnitude, with the sign of x.
     cut_scaled(code, n, exponent, most): ``n * 2^exponent`` of i32 numbers in binary32, cut toward zero. n is above
         -2^31, and exponents are from -250 to `most`, at most 250.
+    half_product(code, a, b): products of i32 from 0 up to 2^15 - 1, where that is cheaper than others.
     dot_pairs(code, acc, a, b): i32 sums, to which the products of two pairs of 16-bit integers are added.
     dot_quads(code, acc, a, b): the same of four 8-bit integers, those of `a` unsigned and those of `b` signed.
     dot_bf16(code, acc, a, b): f32 sums, to which the products of two pairs of bfloat16 numbers are added, those of the
@@ -210,6 +211,7 @@ class InstructionSet:
     fma_rounded: Callable[[Code, Value, Value, Value, str], Value] | None = None
     at_least: Callable[[Code, Value, float], Value] | None = None
     cut_scaled: Callable[[Code, Value, Value, int], Value] | None = None
+    half_product: Callable[[Code, Value, Value], Value] | None = None
     dot_pairs: Callable[[Code, Value, Value, Value], Value] | None = None
     dot_quads: Callable[[Code, Value, Value, Value], Value] | None = None
     dot_bf16: Callable[[Code, Value, Value, Value], Value] | None = None

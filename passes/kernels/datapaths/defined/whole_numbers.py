@@ -44,6 +44,8 @@ def emit_integer(code: Code, n: Number, args: Sequence[Value], isa: InstructionS
     if n.op == "constant":
         assert isinstance(n.data, int)
         return constant(code, n.data, own)
+    if n.op == "mul" and own == "i32" and isa.half_product and all(_is_half(each) for each in n.args):
+        return isa.half_product(code, *(to_element(code, x, own) for x in args))
     if n.op in _BITS:  # the low bits of the result are those of the operands'
         if all(x.type.bits == 1 for x in args) and n.op in ("and", "or", "xor"):
             return code.binary(_BITS[n.op], *args)
@@ -63,6 +65,11 @@ def constant(code: Code, value: int, element: str) -> Value:
     """Append an integer of any width."""
     bits = int(element[1:])
     return code.int(value & ((1 << bits) - 1), element)
+
+
+def _is_half(n: Number) -> bool:
+    """Whether a number is one of 16 bits with a sign, which it does not have."""
+    return n.low >= 0 and n.high < 1 << 15
 
 
 def _shifted_up(code: Code, n: Number, args: Sequence[Value], own: str) -> Value:
