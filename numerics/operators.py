@@ -67,6 +67,8 @@ class Fma:
             raise NumcError(f"{what}: datapath '{path.name}', want {', '.join(DATAPATHS)}")
         if self.acc.open is not None:
             raise NumcError(f"{what}: acc={self.acc}, an accumulator has fixed widths: want acc=fp32 or acc=eXmY")
+        if not self.acc.format.has_zero:
+            raise NumcError(f"{what}: acc={self.acc} has no zero, which sums begin with: want a format with one")
         self._check_rotation(what)
         if isinstance(self.a, GroupConversion) and isinstance(self.b, GroupConversion):
             self._check_groups(what, self.a, self.b)

@@ -388,6 +388,11 @@ def test_conversion_errors(text: str, message: str) -> None:
         ("fma(a=bf16,acc=fp32,products=all)", "fma: products: got 'all', want a whole number"),
         ("fma(a=bf16,acc=fp32,products=3)", "fma(a=bf16,b=bf16,acc=fp32): products=3, want 1 for 1 x 1 parts"),
         (
+            "fma(a=table(-1,0.5),acc=table(-1,0.5))",
+            "fma(a=table(-1,0.5),b=table(-1,0.5),acc=table(-1,0.5)): "
+            "acc=table(-1,0.5) has no zero, which sums begin with: want a format with one",
+        ),
+        (
             "fma(a=bf16,acc=fp32,product=bf16x2)",
             "fma(a=bf16,b=bf16,acc=fp32): product=bf16x2, a product is rounded to a format of one part",
         ),

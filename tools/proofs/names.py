@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numc.numerics.datapaths import Own
 from numc.numerics.formats import KINDS
-from numc.numerics.grammar import parse_fma
+from numc.numerics.grammar import parse_conversion, parse_fma
 from numc.numerics.kinds import GROUP_FORMATS
 from numc.numerics.operators import FMAS
 from numc.numerics.units import UNITS
@@ -35,9 +35,11 @@ _OTHERS = (
 
 
 def small_operators() -> list[str]:
-    """Return the operators of formats of up to 8 bits, with accumulators of the same format and of binary32."""
+    """Return the operators of formats of up to 8 bits, with accumulators of binary32 and, with a zero, of their own."""
     named = {fmt: name for kind in KINDS for name, fmt in kind.formats.items() if fmt.bits <= _SMALL}
-    return [f"fma(a={name},acc={acc})" for name in (*named.values(), *_OTHERS) for acc in (name, "fp32")]
+    names = (*named.values(), *_OTHERS)
+    pairs = [(name, acc) for name in names for acc in (name, "fp32") if parse_conversion(acc).format.has_zero]
+    return [f"fma(a={name},acc={acc})" for name, acc in pairs]
 
 
 def _is_instruction(name: str) -> bool:
