@@ -29,6 +29,7 @@ from numc.frontends.onnx.reading.read import label, origin, unsupported
 from numc.frontends.onnx.reading.tensors import MAX_ELEMENTS, check_tensor
 from numc.frontends.onnx.rewrite import Rewriting
 from numc.frontends.onnx.rewrites.images.resize_free import BY_SCALE
+from numc.frontends.onnx.rewrites.indexing import FLAT
 from numc.frontends.onnx.rewrites.table import CONTROL, QUANTISED, RULES, Rules
 from numc.frontends.onnx.sizes.broadcast import broadcast
 from numc.frontends.onnx.sizes.symbolic_sizes import more_sizes
@@ -407,6 +408,8 @@ def _convert_version(model: onnx.ModelProto) -> onnx.ModelProto:
     # IR version 3 requires initialisers among the inputs; version 8 is the oldest one with opset 18.
     model.ir_version = max(model.ir_version, 8)
     version = _opset(model)
+    if version < 13:
+        _say_flatness(model.graph)
     if version < OPSET:
         # A model that cannot be converted is imported as it is, because many operators have not changed.
         with contextlib.suppress(Exception):
@@ -431,6 +434,13 @@ def _say_coordinates(graph: onnx.GraphProto) -> None:
             for name, value in (("coordinate_transformation_mode", "asymmetric"), ("nearest_mode", rounding)):
                 if name not in known:
                     node.attribute.append(onnx.helper.make_attribute(name, value))
+
+
+def _say_flatness(graph: onnx.GraphProto) -> None:
+    """Note that a Hardmax is of all that its axis and those behind it hold, which the converter forgets."""
+    for node in graph.node:
+        if node.op_type == "Hardmax":
+            node.attribute.append(onnx.helper.make_attribute(FLAT, 1))
 
 
 def _say_strictness(before: onnx.GraphProto, after: onnx.GraphProto) -> None:

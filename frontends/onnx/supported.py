@@ -90,8 +90,6 @@ def _reason(node: onnx.NodeProto, domain: str, version: int | None) -> str:
 
 
 def _refused(operator: str, version: int) -> str:
-    if operator == "Hardmax" and version < 13:
-        return "its input is flattened before opset 13: export with opset 13 or newer"
     if operator == "Scan" and version < 9:
         return "its inputs have a batch before opset 9: export with opset 9 or newer"
     if operator.startswith(_NO_NUMBERS):

@@ -133,10 +133,9 @@ def test_free_sizes_that_weights_and_attributes_tell(operator: str) -> None:
     for name, shape, dim in (("x", (5, 2, 4), "2 of 'w'"), ("b", (1, 7), "1 of 'b'"), ("h", (1, 2, 3), "2 of 'h'")):
         with pytest.raises(numc.NumcError, match=f"dimension {dim} has another size"):
             numc.compile(model).by_name(feeds | {name: drawn(*shape)})
-    if operator != "LSTM":
-        model = model_of(node, inputs | {"w": ("f", [1, 4 * gates, "i"])}, {"r": drawn(1, 4 * gates, 4)})
-        with pytest.raises(numc.NumcError, match="its features are free, which only those of LSTM may be: give"):
-            numc.compile(model)
+    model = model_of(node, inputs | {"w": ("f", [1, 4 * gates, "i"])}, {"r": drawn(1, 4 * gates, 4)})
+    with pytest.raises(numc.NumcError, match="the number of features is free in its input and its weight: give"):
+        numc.compile(model)
 
 
 @pytest.mark.all

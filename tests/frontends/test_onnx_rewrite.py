@@ -55,6 +55,16 @@ def compare(path: Path, feeds: dict[str, Array]) -> None:
         np.testing.assert_allclose(got[name], want, rtol=1e-4, atol=1e-5, err_msg=name)
 
 
+def test_of_all_behind_an_axis_before_opset_13(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
+    nodes = [
+        helper.make_node(operator, ["x"], [f"{operator}{n}"], **axis)
+        for operator in ("Hardmax", "Softmax", "LogSoftmax")
+        for n, axis in enumerate(({}, {"axis": 0}, {"axis": -1}))
+    ]
+    compare(model_of(tmp_path, nodes, {"x": x}, free=True, opset=11), {"x": x})
+
+
 def test_pools(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     shapes = {"s": (1, 2, 2, 2), "l": (1, 2, 7), "m": (2, 1, 4, 3), "o": (1, 1, 5, 6)}

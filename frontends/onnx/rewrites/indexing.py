@@ -10,6 +10,9 @@ from onnx import TensorProto
 
 from numc.frontends.onnx.rewrites.node import END, Node, RefusedError
 
+FLAT = "__flat"
+"""The attribute of a Hardmax that an opset before 13 defines, which is of all that an axis and those behind it hold."""
+
 
 def extreme(node: Node) -> None:
     """ArgMax, ArgMin: NaN comes before all others; of a last index torch-mlir counts from the end of another size."""
@@ -40,11 +43,18 @@ def _place(node: Node, value: str, operator: str, axis: int, keeps: int, to: str
 
 def hardmax(node: Node) -> None:
     """Hardmax: where ArgMax is, also if that is NaN."""
-    source = node.input(0)
-    rank = node.rank(source)
-    axis = node.axis(rank, -1)
-    places = node.reshape(node.steps(node.size(source, axis)), [-1, *[1] * (rank - 1 - axis)])
-    here = node.op("Equal", _place(node, source, "ArgMax", axis, 1), places)
+    source, sizes = node.input(0), node.sizes(node.input(0))
+    is_flat = node.attribute(FLAT, 0)
+    rank = len(sizes)
+    axis = node.axis(rank, 1 if is_flat else -1)
+    value, size = source, sizes[axis]
+    if is_flat:
+        rank, size = axis + 1, node.product(*sizes[axis:])
+        value = node.reshape(source, [*sizes[:axis], size])
+    places = node.reshape(node.steps(size), [-1, *[1] * (rank - 1 - axis)])
+    here = node.op("Equal", _place(node, value, "ArgMax", axis, 1), places)
+    if is_flat:
+        here = node.reshape(here, sizes)
     node.cast(here, node.dtype(source) or TensorProto.FLOAT, to=node.output(0))
 
 
@@ -76,7 +86,8 @@ def space_to_depth(node: Node) -> None:
     )
     apart = node.reshape(node.input(0), [batch, channels, height, block, width, block])
     deep = channels * block**2 if isinstance(channels, int) else node.product(channels, block**2)
-    node.reshape(node.transpose(apart, 0, 3, 5, 1, 2, 4), [batch, deep, height, width], to=node.output(0))
+    order = (1, 3, 5, 2, 4) if node.attribute("mode", "DCR") == "CRD" else (3, 5, 1, 2, 4)
+    node.reshape(node.transpose(apart, 0, *order), [batch, deep, height, width], to=node.output(0))
 
 
 def split(node: Node) -> None:

@@ -23,8 +23,8 @@ def recurrent(node: Node) -> None:
     if _fix_sizes(node) or _with_steps_first(node):
         return
     sizes = node.known_shape(node.input(0))
-    if node.proto.op_type != "LSTM" and sizes is not None and sizes[-1] is None:
-        raise RefusedError("its features are free, which only those of LSTM may be: give shapes={...} or --shape")
+    if sizes is not None and sizes[-1] is None:
+        raise RefusedError("the number of features is free in its input and its weight: give shapes={...} or --shape")
     given, direction = node.input(4), node.attribute("direction", "forward")
     lengths = "" if not given or _are_full(node, given) else node.cast(given, TensorProto.INT64)
     if lengths and node.output(2):
