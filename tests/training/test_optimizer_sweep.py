@@ -251,40 +251,6 @@ def _scaled(parameters: list[Any], backend: Any) -> Iterator[list[Any]]:
         yield parameters
 
 
-class _Alternating(torch.optim.Optimizer):  # type: ignore[misc]
-    """Counts its steps itself, decays a rate of its own, and only decays the parameters in each second step."""
-
-    def __init__(self, parameters: list[Any]) -> None:
-        super().__init__(parameters, {})
-        self.steps, self.rate = 0, 0.1
-
-    @torch.no_grad()  # type: ignore[untyped-decorator]
-    def step(self) -> None:
-        self.steps += 1
-        self.rate *= 0.9
-        for p in self.param_groups[0]["params"]:
-            if self.steps % 2:
-                p.add_(p.grad, alpha=-self.rate)
-            else:
-                p.mul_(0.5)
-
-
-def test_a_step_that_reads_what_it_writes_into_its_optimizer() -> None:
-    """torch itself forgets it, so that not even aot_eager is right: the same step without a compiler is."""
-    found = []
-    for backend in (None, numc.backend("fp32", strict=True)):
-        torch._dynamo.reset()
-        (parameters := _parameters()).pop()
-        optimizer = _Alternating(parameters)
-        step = torch.compile(optimizer.step, backend=backend) if backend else optimizer.step
-        for n in range(6):
-            parameters[0].grad = torch.full_like(parameters[0], n)
-            step()
-            found.append(parameters[0].detach().clone())
-        assert optimizer.steps == 6
-    torch.testing.assert_close(found[:6], found[6:], rtol=1e-6, atol=0)
-
-
 # torch runs AveragedModel.update_parameters itself: it cannot cut a function at a generator.
 AROUND = {_averaged: False, _clipped: False, _stochastic: True, _scaled: False}
 
