@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from numc.compiler.policy_table import PolicyTable
 
 _LISTED = 10
+_NUMBERS = ("aten.scalar_tensor.default",)
+"""What holds the value of a number that the function writes back, which is a double, as Python has it."""
 _SETTINGS = {"force_non_lazy_backward_lowering": True}
 Compiler = Callable[[fx.GraphModule, Sequence[Any]], Callable[..., Any]]
 
@@ -182,7 +184,7 @@ class Backend:
                 found(split, results)
             self.refused += refused
             self.regions += regions
-            self._warn([r for r in refused if r.is_of_tensors])
+            self._warn([r for r in refused if r.is_of_tensors and r.op not in _NUMBERS])
             if self._clock is not None:
                 self._clock.watch(split, {refusal.op for refusal in refused})
             draw_in_vectors(split)

@@ -21,27 +21,31 @@ X = torch.ones(3)
 class Signs(torch.optim.Optimizer):
     """Steps of a size that changes, counted in an int in the place that is given, and averaged over the steps.
 
-    torch itself forgets an int in an attribute of the optimizer: every second step that is counted there is doubled.
+    torch itself forgets attributes of the optimizer: every second step that is counted there is doubled, and each
+    halves the rate.
     """
 
     def __init__(self, params: Any, where: str) -> None:
         super().__init__(params, {"lr": 1.0, "step": 0})
-        self.where, self.taken = where, 0
+        self.where, self.taken, self.rate = where, 0, 1.0
         for p in params:
             self.state[p]["step"] = 0
 
     @torch.no_grad()
     def step(self) -> None:
         """Take a step whose size is lr, divided by its number."""
-        self.taken += self.where == "attribute"
+        if self.where == "attribute":
+            self.taken += 1
+            self.rate *= 0.5
         for group in self.param_groups:
             group["step"] += self.where == "group"
             for p in group["params"]:
                 self.state[p]["step"] += self.where == "state"
                 count = group["step"] + self.state[p]["step"] + self.taken
-                p.add_(p.grad.sign() * 2 if self.taken % 2 else p.grad.sign(), alpha=-group["lr"] / count)
+                p.add_(p.grad.sign() * 2 if self.taken % 2 else p.grad.sign(), alpha=-group["lr"] * self.rate / count)
 
 
+@pytest.mark.filterwarnings("error:numc")
 @pytest.mark.parametrize("where", ["group", "state", "attribute"])
 def test_an_optimizer_that_counts_in_an_int_loses_no_update(where: str) -> None:
     torch._dynamo.reset()
