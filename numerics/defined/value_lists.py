@@ -40,7 +40,7 @@ def format_of(
     if 0 not in numbers:
         raise NumcError(
             f"format '{called}': no zero among {len(numbers)} values, which padding and empty sums are: want 0 in the "
-            "list; only a codebook in the text of an operator, table(v,w,...), goes without"
+            "list; only a codebook for operands, table(v,w,...), goes without"
         )
     DEFINED[called] = table
     forget()

@@ -15,6 +15,7 @@ from numc.hardware import synthesis
 from numc.hardware.areas import table
 from numc.numerics.grammar import parse_fma
 from numc.support.errors import NumcError
+from tools.proofs.names import named_operators
 
 CNN = Path(__file__).parents[2] / "examples" / "digits" / "cnn.onnx"
 needs_yosys = pytest.mark.skipif(
@@ -41,6 +42,8 @@ def test_the_page_has_the_table():
         if len(cells) == 10 and cells[0].startswith("`"):
             found[str(parse_fma(cells[0].strip("`")))] = cells[1:]
     assert len(found) >= 40
+    named = {str(parse_fma(text)) for text in named_operators()}
+    assert f"has {len(named & rows.keys())} of the {len(named)} named operators" in page.read_text(encoding="utf-8")
     for text in found:
         row = rows[text]
         parts = (row.taken, row.products, row.adder, row.accumulator, row.conversion, row.gates)
