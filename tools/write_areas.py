@@ -18,6 +18,7 @@ from numc.hardware.circuits.operator_circuit import circuit
 from numc.hardware.synthesis import CELLS, Synthesized, synthesized
 from numc.numerics.grammar import parse_fma
 from numc.numerics.operators import Fma
+from numc.numerics.policy.presets import narrow_accumulator
 from numc.support.errors import NumcError
 from tools.proofs.comparison import fingerprint
 from tools.proofs.names import named_operators
@@ -26,7 +27,11 @@ _SECONDS = 4 * 3600  # that Yosys may take for a module: sums of many products t
 OTHERS = (
     "fmac(posit8,datapath=exact)", "fmac(e4m3)", "fmac(e4m3,datapath=exact)", "fma(a=e4m3,acc=fp16)",
     "fma(a=e4m3,acc=fp32)", "fmac(fp16)", "fmac(bf16,datapath=exact)", "fmac(e6m9)", "fmac(e6m9n)",
-    "fmac(e6m9,datapath=exact)", "fmac(e6m9n,datapath=exact)",
+    "fmac(e6m9,datapath=exact)", "fmac(e6m9n,datapath=exact)", "fmac(e6m9n,chunk=8)", "fma(a=fp16,acc=fp32)",
+    "fma(a=e4m3fn,acc=fp32)", "fma(a=e5m2,b=e4m3fn,acc=fp32)", "fma(a=e4m3,acc=e6m9,chunk=64)",
+    "fma(a=e5m2,b=e4m3,acc=e6m9,chunk=64)",
+    *(f"fma(a=bfp({block}),acc=fp32)" for block in ("16,8,5", "64,8,3", "64,8,5")),
+    *(narrow_accumulator(bits) for bits in (7, 5, 3)), narrow_accumulator().replace("fma(", "fma(chunk=16,"),
 )  # fmt: skip
 
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from numc.train.observe.epoch_statistics import StepStatistics as StepStatistics
     from numc.train.observe.epoch_statistics import read_statistics as read_statistics
     from numc.train.optimizer_state import OptimizerState as OptimizerState
+    from numc.train.published.accuracy_booster import AccuracyBooster as AccuracyBooster
+    from numc.train.published.narrow_accumulators import NarrowAccumulators as NarrowAccumulators
+    from numc.train.published.unit_scaling import UnitScaling as UnitScaling
     from numc.train.recipes.decision import Decision as Decision
     from numc.train.recipes.delayed_scaling import DelayedScaling as DelayedScaling
     from numc.train.recipes.dynamic_precision import DynamicPrecision as DynamicPrecision
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
 
 # Public name -> the module that defines it.
 _PUBLIC = {
+    "AccuracyBooster": "numc.train.published.accuracy_booster",
     "CRNorm": "numc.train.trainbf.cr_norm",
     "Decision": "numc.train.recipes.decision",
     "DelayedScaling": "numc.train.recipes.delayed_scaling",
@@ -51,6 +55,7 @@ _PUBLIC = {
     "DynamicPrecision": "numc.train.recipes.dynamic_precision",
     "EpochStatistics": "numc.train.observe.epoch_statistics",
     "Fast": "numc.train.recipes.fast",
+    "NarrowAccumulators": "numc.train.published.narrow_accumulators",
     "OptimizerState": "numc.train.optimizer_state",
     "Peak": "numc.train.observe.denormal_monitor",
     "RangeLossScale": "numc.train.trainbf.loss_scale",
@@ -66,6 +71,7 @@ _PUBLIC = {
     "Tracker": "numc.train.trainers.tracker",
     "TrainBF": "numc.train.trainbf.recipe",
     "TrainingReport": "numc.train.runs.report",
+    "UnitScaling": "numc.train.published.unit_scaling",
     "average_drop": "numc.train.recipes.dynamic_precision",
     "bleu": "numc.train.measures.metrics",
     "huggingface": "numc.train.trainers.huggingface_callback",

