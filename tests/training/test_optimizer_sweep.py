@@ -73,6 +73,7 @@ def trained(make: Make, schedule: Callable[[Any], Any] | None, backend: Any, who
     whole: whether one function with the forward and the backward pass is compiled, or the step with given gradients.
     """
     torch._dynamo.reset()
+    torch.manual_seed(0)  # some draw, as Kron
     parameters, generator = _parameters(), torch.Generator().manual_seed(1)
     optimizer = make(parameters)
     following = schedule(optimizer) if schedule else None
