@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import published
-from arithmetics import BASE, named
-from cells import markdown, spread
+from arithmetics import BASE, SUMS, WITH_SUMS, named
+from cells import difference, markdown, spread
 from networks import Task
 from scaled import KINDS, Outcome
 
@@ -83,7 +83,21 @@ class Report:
                 parts.append(self._trained(operator, "d"))
                 parts.append(f"Table IV, {operator} without denormals: published / the training here")
                 parts.append(self._trained(operator, "n"))
+        if all((task, name) in self.runs for task in self.tasks for name in WITH_SUMS):
+            parts.append(self._with_sums())
         return "\n\n".join(parts)
+
+    def _with_sums(self) -> str:
+        """What an fp32 accumulator of sums of elements changes, seed by seed, in thousandths of what fp32 learns."""
+        lines = [
+            ["network", "arithmetic", "learned, sums rounded", "learned, sums in fp32", "difference, in thousandths"]
+        ]
+        for task in self.tasks:
+            for name in WITH_SUMS:
+                without, mine = (self.learned(task, which) for which in (name.removesuffix(SUMS), name))
+                change = difference(*([1000 * share for share in shares] for shares in (mine, without)), ".2f")
+                lines.append([task.title, name.removesuffix(SUMS), spread(without, ".4f"), spread(mine, ".4f"), change])
+        return markdown(lines, 2)
 
     def _denormals(self, operator: str) -> str:
         lines = [["network", *published.COLUMNS, "where, in 1/5/10"]]

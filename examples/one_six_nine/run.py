@@ -29,6 +29,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     names = [task.name for task in FULL]
     parser.add_argument("--network", choices=names, action="append", help="instead of all; repeatable")
     parser.add_argument("--operator", choices=arithmetics.OPERATORS, action="append", help="instead of both")
+    parser.add_argument("--sums", action="store_true", help="also 1/6/9/n FMAC-8 whose sums of elements are fp32")
     parser.add_argument("--seeds", type=positive, default=5, metavar="N", help="0 to N - 1; default: 5")
     parser.add_argument("--quick", action="store_true", help="a tiny ResNet, FMAC-8, one seed, 4 steps: other numbers")
     parser.add_argument("--results", type=Path, default=Path("one_six_nine.jsonl"), metavar="FILE")
@@ -44,6 +45,7 @@ def report_runs(args: argparse.Namespace) -> None:
     tasks = [task for task in (QUICK if args.quick else FULL) if task.name in chosen]
     operators = args.operator or list(arithmetics.OPERATORS)[: 1 if args.quick else None]
     names = [name for name in arithmetics.ALL if name == arithmetics.BASE or any(o in name for o in operators)]
+    names += arithmetics.WITH_SUMS if args.sums else ()
     trainer = functools.cache(Trainer)
     results = Results(args.results, Outcome)
     seeds = range(1 if args.quick else args.seeds)

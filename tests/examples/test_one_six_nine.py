@@ -97,6 +97,8 @@ def test_policies_are_the_strict_preset(run: ModuleType) -> None:
     for operator, preset in (("FMAC-8", "1/6/9/strict"), ("FMACS", "1/6/9/strict/fmacs")):
         given = run.arithmetics.policy(f"1/6/9/n {operator} + DLS").replace("1/6/9/n", "e6m9n")
         assert load_policy(given) == load_policy(str(numc.presets[preset]["policy"]))
+    (name,) = run.arithmetics.WITH_SUMS
+    assert ", ops = 1/6/9/n(sums=fp32), bias = last" in run.arithmetics.policy(name)
 
 
 @pytest.mark.parametrize(
@@ -134,6 +136,8 @@ def test_page_has_the_tables_of_its_results(run: ModuleType) -> None:
     results, page = run.Results(PAGE.with_suffix("") / "results.jsonl", run.Outcome), PAGE.read_text()
     for operator in run.arithmetics.OPERATORS:
         names = [name for name in run.arithmetics.ALL if name == "fp32" or operator in name]
+        names += [name for name in run.arithmetics.WITH_SUMS if operator in name]
         found = {(task, name): results.runs(task, name, range(5)) for task in run.FULL for name in names}
         tables = run.report.Report(run.FULL, [operator], found).text().split("\n\n")
         assert all(part in page for part in tables if part.startswith("|"))
+        assert ("sums in fp32" in tables[-1]) == (operator == "FMAC-8")
