@@ -25,7 +25,7 @@ from study import RefusedError, carry_out, positive, status
 from training import Outcome, Trainer
 from unit import UNIT, UnitTrainer
 
-SEEDS = {"booster": 10, "accumulators": 10, "unit": 10, "all": 5}
+SEEDS = {"booster": 10, "accumulators": 6, "unit": 4, "all": 5}
 """Study -> the seeds of its page."""
 QUICK = {"steps": 4, "last": 1}
 

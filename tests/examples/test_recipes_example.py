@@ -107,6 +107,20 @@ def test_what_the_page_of_narrow_accumulators_says(run: ModuleType) -> None:
     assert f"{run.report.gates({'mp': 1})[0]:,.0f}: the conversions" in page
 
 
+def test_what_the_page_of_unit_scaling_says(run: ModuleType) -> None:
+    _, by_task, _ = runs_of(run, "unit")
+    (runs,) = by_task.values()
+    assert 45 < -mean(runs, "e4m3") < 60, "half of its answers"
+    told = {"fp32, unit": 1.4, "fp32, u-mup": 3.9}
+    assert {name: round(-mean(runs, name), 1) for name in told} == told
+    assert "1.4 and 3.9 points" in PAGES["unit"].read_text(encoding="utf-8")
+    for form in ("e4m3", "e4m3, gradients e5m2"):
+        for own in told:
+            base = runs[own]
+            pairs = zip(runs[own.replace("fp32", form)], base, strict=True)
+            assert abs(np.mean([mine.quality - its.quality for mine, its in pairs])) < 0.5, "nothing that is shown"
+
+
 def test_gates_are_means_over_multiply_adds(run: ModuleType) -> None:
     gates = run.report.gates
     assert gates({"fp32": 3}) == (10047, 10047)
