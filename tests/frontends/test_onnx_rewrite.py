@@ -267,6 +267,7 @@ def test_quantised_convolutions(tmp_path: Path) -> None:
         nodes.append(helper.make_node("QLinearConv", ["x", "xs", "xz", *weight], [f"y{n}"], **given, **strides))
     arrays = {name: np.asarray(value) for name, value in constants.items()}
     compare(model_of(tmp_path, nodes, feeds, constants=arrays), feeds)
+    compare(model_of(tmp_path, nodes[1:], feeds, free=True, constants=arrays), feeds)  # channels, too
     arrays["yz"] = np.zeros((), np.int32)
     with pytest.raises(numc.NumcError, match="its result is of a type other than integers of 8 and 16 bits"):
         numc.compile(model_of(tmp_path, nodes, feeds, constants=arrays))

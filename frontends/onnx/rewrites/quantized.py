@@ -289,6 +289,9 @@ def conv_integer(node: Node) -> None:
     if windows.auto:
         windows = windows.on(fixed_image(node))
     pads = windows.before + windows.after
+    if node.shape(source)[1] is None:  # a condition of the node checks that the weight is for as many channels
+        channels = (node.shape(weight)[1] or 0) * node.attribute("group", 1)
+        source = node.op("Reshape", source, node.ints(0, channels, *[0] * (rank - 2)))  # 0 keeps a size
     image, kernel = centred(node, source, zero), node.cast(weight, TensorProto.INT32)
     if any(pads):
         image = node.op("Pad", image, node.ints(0, 0, *windows.before, 0, 0, *windows.after))
