@@ -47,9 +47,10 @@ def fmas(draw: st.DrawFn) -> Fma:
     in_blocks = DATAPATHS[name].order is Blocks
     a = draw(conversions(1 if in_blocks else None))
     if a.format.parts == 1 and not in_blocks and draw(st.booleans()):
-        acc = draw(st.sampled_from([a, FP32]))
+        acc = draw(st.sampled_from([a, FP32] if a.format.has_zero else [FP32]))
         return Fma(a=a, b=a, acc=acc, products=1, datapath=draw(datapaths(name, acc)), product=a)
-    b, acc = draw(st.one_of(st.just(a), conversions(in_blocks or None))), draw(conversions(in_blocks or None))
+    b = draw(st.one_of(st.just(a), conversions(in_blocks or None)))
+    acc = draw(conversions(in_blocks or None).filter(lambda each: each.format.has_zero))
     products = draw(st.sampled_from(allowed_products(a.format.parts, b.format.parts)))
     return Fma(a=a, b=b, acc=acc, products=products, datapath=draw(datapaths(name, acc)))
 
