@@ -30,6 +30,7 @@ def nodes(names: list[str]) -> Iterator[tuple[str, onnx.ModelProto, Any, dict[st
         model, case = odd_nodes.cases()[name], suite[name]
         given = dict(zip((value.name for value in case.model.graph.input), case.data_sets[0][0], strict=False))
         values = {value.name: given[value.name] for value in model.graph.input}
+        values = {name: np.asarray(x) if isinstance(x, np.generic) else x for name, x in values.items()}
         if not all(isinstance(value, np.ndarray) for value in values.values()):
             continue
         for number, value in enumerate(model.graph.input):
