@@ -89,9 +89,7 @@ STEPS = {
 }
 
 
-@pytest.mark.parametrize(
-    "fma", ["bf16_1_1", *(pytest.param(fma, marks=pytest.mark.slow) for fma in STEPS if fma != "bf16_1_1")]
-)
+@pytest.mark.parametrize("fma", [pytest.param(fma, marks=pytest.mark.slow) for fma in STEPS])
 def test_a_training_step(fma: str, emulated: Emulated, tmp_path: Path) -> None:
     graph, arguments = _training_step()
     model = load(graph, arguments, purpose="compile")

@@ -201,7 +201,7 @@ def test_a_format_of_the_values_of_posits_is_the_posit() -> None:
     assert np.array_equal(numc.unpack(numc.pack(x, "mine8")), numc.round(x, "mine8"))
 
 
-@pytest.mark.all
+@pytest.mark.slow
 def test_formats_of_16_bits_are_searched_for() -> None:
     """A logarithmic format, whose values have no pattern that rounding could use."""
     powers = sorted({float(np.float32(2.0 ** (n / 512))) for n in range(-8191, 8192)})

@@ -80,7 +80,7 @@ def tuned(tmp_path_factory) -> Path:
     return tiny_language.save(model, tmp_path_factory.mktemp("models") / "tuned")
 
 
-@pytest.mark.all
+@pytest.mark.slow
 def test_diff_of_one_folder_under_two_units(numc_run, tiny, tokens):
     """Four windows of 16 tokens: the sums of four runs of two programs are those of the rows."""
     windows = ["--tokens", tokens, "--length", "16"]
@@ -131,28 +131,32 @@ def tokens(tmp_path_factory) -> Path:
 
 
 @pytest.mark.all
-def test_search_and_bisect(numc_run, tiny, tokens, tmp_path):
-    """Both judge the model by the windows that compare judges it by."""
+def test_a_search_judges_by_the_windows_of_compare(numc_run, tiny, tokens):
     windows = ["--tokens", tokens, "--length", "16"]
-    found = numc_run("search", tiny, *windows, "--tolerance", "1%", "--metric", "perplexity",
-                     "--by", "model", "--operators", "bf16_1_1,mp", "--objective", "area", "--json")  # fmt: skip
-    assert found.status == 0, found.err
-    searched = json.loads(found.out)
-    assert searched["samples"] == {"search": 2, "report": 2}
     reported = numc_run("search", tiny, *windows, "--tolerance", "1%", "--metric", "perplexity",
                         "--report-tokens", tokens, "--by", "model", "--operators", "mp",
                         "--objective", "area", "--json")  # fmt: skip
+    assert reported.status == 0, reported.err
     fp32 = next(row for row in json.loads(reported.out)["rows"] if row["name"] == "fp32")
     assert fp32["search"] == fp32["report"]
     compared = json.loads(numc_run("compare", tiny, *windows, "--metric", "perplexity", "--fma", "mp",
                                    "--no-stats", "--json").out)  # fmt: skip
     assert compared["results"][0]["metrics"]["perplexity"] == pytest.approx(fp32["search"], rel=1e-6)
+
+
+@pytest.mark.slow
+def test_halves_of_windows_and_bisect(numc_run, tiny, tokens):
+    windows = ["--tokens", tokens, "--length", "16"]
+    found = numc_run("search", tiny, *windows, "--tolerance", "1%", "--metric", "perplexity",
+                     "--by", "model", "--operators", "bf16_1_1,mp", "--objective", "area", "--json")  # fmt: skip
+    assert found.status == 0, found.err
+    assert json.loads(found.out)["samples"] == {"search": 2, "report": 2}
     bisected = numc_run("bisect", tiny, *windows, "--fma", "fmac(e5m2)", "--tolerance", "1e-4", "--json")
     assert bisected.status == 0, bisected.err
     assert json.loads(bisected.out)["layers"]
 
 
-@pytest.mark.all
+@pytest.mark.slow
 def test_the_command_of_the_readme_under_six_units(numc_run, tiny, tmp_path):
     """As it stands there, but for the folder, the text and the length of windows."""
     readme = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")

@@ -91,12 +91,12 @@ def same(one: Arrays, other: Arrays) -> bool:
 @pytest.mark.parametrize(
     ("network", "options"),
     [
-        ("branches", {"fma": "fp32"}),
         ("branches", {"fma": "fma(a=e4m3:sr8,acc=e6m9:sr8)", "ops": "bf16:sr8"}),
+        pytest.param("branches", {"fma": "fp32"}, marks=pytest.mark.slow),
         pytest.param("branches", {"fma": "bf16_1_1", "ops": "bf16"}, marks=pytest.mark.slow),
         pytest.param("branches", {"fma": "int8"}, marks=pytest.mark.slow),
         ("directions", {"fma": "fp32"}),
-        ("encoders", {"fma": "fp32"}),
+        pytest.param("encoders", {"fma": "fp32"}, marks=pytest.mark.slow),
         pytest.param("directions", {"fma": "mac(e5m10:sr4)"}, marks=pytest.mark.slow),
     ],
     ids=str,

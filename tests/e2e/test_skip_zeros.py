@@ -173,7 +173,11 @@ EXACT = ("fma(a=fp16,b=e4m3fn,acc=bf16x2,datapath=exact)", CASES[2:3])
     by_default(
         [
             ("bf16_1_1", CASES),
-            *((fma, CASES[:1]) for fma in ("fp32", "bf16_2_2{4}", "fmac(e6m9)", "fmac(e4m3)", "mac(e5m4n:rtz)")),
+            ("fmac(e6m9)", CASES[:1]),
+            *(
+                pytest.param(fma, CASES[:1], marks=pytest.mark.slow)
+                for fma in ("fp32", "bf16_2_2{4}", "fmac(e4m3)", "mac(e5m4n:rtz)")
+            ),
             EXACT,
         ],
         [("bf16_1_1", CASES), ("fmac(e6m9)", CASES[:1]), EXACT],

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import numc
 from numc.passes.kernels.setting import Adjacency
 from targets_here import WITHOUT_GROUPS
-from tiers import pairs
+from tiers import one_in, pairs
 
 # Lines of pixels that fill vectors, some of which end within one, and lines that are a part of one.
 CONVOLUTIONS = {
@@ -28,7 +28,7 @@ CONVOLUTIONS = {
 OPERATORS = ["fp32", "bf16_2_2{3}", "fmac(e6m9)", "int8", "highbfp", "fma(a=bf16,acc=bf16:sr8)", "mxfp8"]
 
 
-@pytest.mark.parametrize(("name", "fma"), pairs(list(CONVOLUTIONS), OPERATORS, lambda _, fma: fma == "fp32"))
+@pytest.mark.parametrize(("name", "fma"), one_in(3, pairs(list(CONVOLUTIONS), OPERATORS, lambda _, fma: fma == "fp32")))
 def test_convolutions(name: str, fma: str, monkeypatch: pytest.MonkeyPatch) -> None:
     strides, stride_of = [], Adjacency.stride.fget
 
@@ -45,9 +45,8 @@ def test_convolutions(name: str, fma: str, monkeypatch: pytest.MonkeyPatch) -> N
     assert report.mismatches == 0, report.first
 
 
-@pytest.mark.parametrize("target", WITHOUT_GROUPS)
-@pytest.mark.parametrize("name", ["overlapping", "short lines"])
-def test_targets(name: str, target: str) -> None:
+@pytest.mark.parametrize(("target", "name"), pairs(WITHOUT_GROUPS, ["overlapping", "short lines"]))
+def test_targets(target: str, name: str) -> None:
     module, shape = CONVOLUTIONS[name]
     x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
     program = numc.compile(module, (torch.from_numpy(x),), fma="bf16_1_2", target=target)
@@ -67,9 +66,8 @@ class Part(nn.Module):
         return part @ self.weight, self.weight.mT @ part.mT
 
 
-@pytest.mark.parametrize("n", [3, 4])
-@pytest.mark.parametrize("fma", ["fp32", "highbfp", "amx_bf16"])
-def test_rows(n: int, fma: str) -> None:
+@pytest.mark.parametrize(("fma", "n"), pairs(["fp32", "highbfp", "amx_bf16"], [3, 4]))
+def test_rows(fma: str, n: int) -> None:
     x = np.random.default_rng(0).standard_normal((19, 37 * n)).astype(np.float32)
     program = numc.compile(Part(n), (torch.from_numpy(x),), fma=fma)
     report = numc.verify(program, {program.inputs[0].name: x}, samples=500)

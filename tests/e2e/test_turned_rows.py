@@ -26,7 +26,7 @@ class Product(nn.Module):
         return x @ y
 
 
-@pytest.mark.parametrize(("size", "fma"), one_in(3, pairs(SIZES, OPERATORS)))
+@pytest.mark.parametrize(("size", "fma"), one_in(6, pairs(SIZES, OPERATORS)))
 @pytest.mark.parametrize("target", one_in(2, HERE, HERE[-1]))
 def test_the_bits_of_rows_that_lie_apart(size: tuple[int, int, int], fma: str, target: str) -> None:
     """The same product of a copy in which steps of k are adjacent; a large and a small number change the guards."""

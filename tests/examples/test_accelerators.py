@@ -44,9 +44,15 @@ def test_every_unit_is_there_and_none_differs_from_its_model(script, rows) -> No
 
 
 @pytest.mark.all
-def test_what_is_measured_again_is_the_same(script, rows) -> None:
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["cdna1_bf16"],
+        pytest.param(["mp", "hopper_e4m3", "blackwell_nvfp4", "turing_int8"], marks=pytest.mark.slow),
+    ],
+)
+def test_what_is_measured_again_is_the_same(script, rows, names: list[str]) -> None:
     """One unit of each kind: the errors of the networks and of dot products, to the last bit."""
-    names = ["mp", "hopper_e4m3", "cdna1_bf16", "blackwell_nvfp4", "turing_int8"]
     found = {row["names"][0]: row for row in rows}
     errors = script.measured.networks(names, progress=lambda _: None)
     for name in names:
@@ -55,7 +61,7 @@ def test_what_is_measured_again_is_the_same(script, rows) -> None:
         assert script.measured.as_json(script.measured.dots(name)) == found[name]["dots"]
 
 
-@pytest.mark.all
+@pytest.mark.slow
 def test_units_are_printed(script, capsys, tmp_path) -> None:
     """A few steps of one unit; nothing is written. A results file that is not there is one line."""
     pytest.importorskip("mmasim")

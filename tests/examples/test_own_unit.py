@@ -24,7 +24,7 @@ def script():
         yield module
 
 
-@pytest.mark.all
+@pytest.mark.slow
 def test_the_quick_run_has_everything(script, tmp_path, capsys):
     assert script.main(["--quick", "-o", str(tmp_path)]) == 0
     rows = {row["name"]: row for row in json.loads((tmp_path / "results.json").read_text())["units"]}

@@ -14,6 +14,7 @@ import numc
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402 - after importorskip
 
+from tiers import one_in  # noqa: E402
 from torch_modules import Calls  # noqa: E402
 
 X, Y = torch.randn(3, 6, 8, generator=torch.Generator().manual_seed(0)), torch.rand(6, 4) + 0.5
@@ -91,13 +92,13 @@ class Spectral(nn.Module):
         return torch.fft.irfft2(out, s=x.shape[-2:])
 
 
-@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize("free", one_in(2, [True, False]))
 def test_a_layer_of_a_fourier_neural_operator(free: bool) -> None:
     images = torch.stack([X, X.flip(1)], 1)
     compare(Spectral(), images, dynamic_shapes=({0: torch.export.Dim("batch")},) if free else None)
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("name", one_in(3, OPERATIONS))
 def test_operations(name: str) -> None:
     compare(Calls(lambda x: torch.view_as_real(OPERATIONS[name](pairs(x)))), X)
 
@@ -111,22 +112,25 @@ def test_the_bits_of_a_product_are_those_of_its_definition() -> None:
 
 @pytest.mark.parametrize(
     "transform",
-    [
-        lambda x: torch.view_as_real(torch.fft.fft(x)),
-        lambda x: torch.fft.fftn(torch.fft.fft(x, dim=-1), dim=(-2, -3)).real,
-        lambda x: torch.fft.irfft(torch.fft.rfft(x, norm="ortho"), norm="ortho"),
-        lambda x: torch.fft.irfft2(torch.fft.rfft2(x) * 2, s=(6, 8)),
-        lambda x: torch.fft.irfft(torch.fft.rfft(x), n=7),
-        lambda x: torch.fft.ifft(torch.fft.fft(x, n=12)[..., :5], norm="forward").imag,
-        lambda x: torch.fft.fftshift(torch.fft.fft2(x)).abs(),
-        lambda x: torch.fft.hfft(torch.complex(x, x)) + torch.fft.hfft(torch.fft.ihfft(x), n=14),
-    ],
+    one_in(
+        3,
+        [
+            lambda x: torch.view_as_real(torch.fft.fft(x)),
+            lambda x: torch.fft.fftn(torch.fft.fft(x, dim=-1), dim=(-2, -3)).real,
+            lambda x: torch.fft.irfft(torch.fft.rfft(x, norm="ortho"), norm="ortho"),
+            lambda x: torch.fft.irfft2(torch.fft.rfft2(x) * 2, s=(6, 8)),
+            lambda x: torch.fft.irfft(torch.fft.rfft(x), n=7),
+            lambda x: torch.fft.ifft(torch.fft.fft(x, n=12)[..., :5], norm="forward").imag,
+            lambda x: torch.fft.fftshift(torch.fft.fft2(x)).abs(),
+            lambda x: torch.fft.hfft(torch.complex(x, x)) + torch.fft.hfft(torch.fft.ihfft(x), n=14),
+        ],
+    ),
 )
 def test_fourier_transforms(transform: Callable[[Any], Any]) -> None:
     compare(Calls(transform), X)
 
 
-@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize("free", one_in(2, [True, False]))
 def test_short_time_transforms_and_back(free: bool) -> None:
     def transformed(x: Any) -> Any:
         window = torch.hann_window(16)
