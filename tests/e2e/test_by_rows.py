@@ -134,8 +134,7 @@ def batches(batch: int, queries: int, keys: int, d: int, e: int) -> tuple[torch.
     "fma",
     [
         "bf16_1_1",
-        pytest.param("fma(a=e4m3:sr8,acc=e6m9:sr8)", marks=pytest.mark.all),
-        *(pytest.param(fma, marks=pytest.mark.slow) for fma in ("fp32", "mxfp8")),
+        *(pytest.param(fma, marks=pytest.mark.slow) for fma in ("fp32", "mxfp8", "fma(a=e4m3:sr8,acc=e6m9:sr8)")),
     ],
 )
 def test_batches(fma: str, monkeypatch: pytest.MonkeyPatch) -> None:

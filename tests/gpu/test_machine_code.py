@@ -125,7 +125,7 @@ class Functions(torch.nn.Module):
 
 
 @pytest.mark.all
-@pytest.mark.parametrize("fma", ["fp32", "cdna3_bf16"])
+@pytest.mark.parametrize("fma", ["fp32", pytest.param("cdna3_bf16", marks=pytest.mark.slow)])
 def test_no_instruction_is_approximate(fma: str) -> None:
     x = torch.rand(17)
     module, launches = _launches(numc.compile(Functions(), (x,), target="cuda"), x)

@@ -12,6 +12,7 @@ from emulated_gpu import NEEDS, both, difference, operands
 from numc.numerics.grammar import parse_fma
 from numc.numerics.units import UNITS
 from numc.support.errors import NumcError
+from tiers import by_default, one_in
 
 pytest.importorskip("triton", reason=NEEDS)
 
@@ -51,7 +52,7 @@ class Product(torch.nn.Module):
     "fma",
     [
         *OPERATORS,
-        *(pytest.param(fma, marks=pytest.mark.all) for fma in MORE),
+        *by_default(one_in(3, MORE), ()),
         *(pytest.param(fma, marks=pytest.mark.slow) for fma in LEFT),
     ],
 )
