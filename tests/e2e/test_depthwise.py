@@ -149,8 +149,7 @@ class Blocks(torch.nn.Module):
         return x
 
 
-@pytest.mark.parametrize("fma", ["fp32", "bf16_1_1"])
-@pytest.mark.parametrize("branches", [False, True])
+@pytest.mark.parametrize(("branches", "fma"), pairs([False, True], ["fp32", "bf16_1_1"]))
 def test_several_readers_of_an_image(branches: bool, fma: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module, x = Blocks(branches=branches).eval(), torch.randn(2, 24, 19, 19)
     imported = load(module, (x,))

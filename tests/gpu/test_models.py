@@ -20,7 +20,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
     ("name", "fma", "ops"),
     [
         ("digits/cnn", "bf16_1_2", "fp32"),
-        pytest.param("models/transformer", "bf16_1_1", "bf16", marks=pytest.mark.all),
+        pytest.param("models/transformer", "bf16_1_1", "bf16", marks=pytest.mark.slow),
         pytest.param("models/lstm", "hopper_bf16", "fp32", marks=pytest.mark.all),
     ],
 )

@@ -25,6 +25,7 @@ from numc.numerics.exact.value import from_bits
 from numc.numerics.formats import Conversion
 from numc.numerics.grammar import parse_fma
 from numc.support.errors import NumcError
+from tiers import one_in
 from verilated import Port, compiled, needs_verilator, outputs
 
 pytestmark = pytest.mark.usefixtures("own")
@@ -68,7 +69,7 @@ def codes_of(to: Conversion, x: np.ndarray) -> list[int]:
 
 
 @needs_verilator
-@pytest.mark.parametrize("text", REGISTERS)
+@pytest.mark.parametrize("text", one_in(2, REGISTERS))
 def test_registers_have_the_results_of_compiled_kernels(text: str, tmp_path: Path) -> None:
     """Whole reductions in Verilator, from an accumulator, beside numc.matmul, which is other code."""
     of = interface(parse_fma(text))
