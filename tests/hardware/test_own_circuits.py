@@ -69,7 +69,7 @@ def codes_of(to: Conversion, x: np.ndarray) -> list[int]:
 
 
 @needs_verilator
-@pytest.mark.parametrize("text", one_in(2, REGISTERS))
+@pytest.mark.parametrize("text", one_in(4, REGISTERS))
 def test_registers_have_the_results_of_compiled_kernels(text: str, tmp_path: Path) -> None:
     """Whole reductions in Verilator, from an accumulator, beside numc.matmul, which is other code."""
     of = interface(parse_fma(text))
