@@ -41,7 +41,7 @@ quick: install-test
 test: lint
 	$(PYTEST)
 
-# The default tier with documentation, examples, training and light models: 20 minutes or less. One run, because what it compiles more than once comes from its cache.
+# The default tier with documentation, examples, training and light models: half an hour on two fast cores. One run, because what it compiles more than once comes from its cache.
 test-all: lint
 	$(PYTEST) -m 'not slow'
 
