@@ -75,3 +75,34 @@ func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x6xf32>, %v: tensor<6x4xf32>) -
   } -> tensor<4x8xi32>
   return %p, %t, %u : tensor<6x6xf32>, tensor<6x8xf32>, tensor<4x8xi32>
 }
+
+// Integers that are read likewise, and do not fit.
+// CHECK-LABEL: func.func @far
+// CHECK:           %[[R:.*]] = arith.addi
+// CHECK-NEXT:      linalg.yield %[[R]] : i32
+func.func @far(%x: tensor<6x8xf32>, %w: tensor<8x6xf32>) -> tensor<6x6xf32> {
+  %zero = arith.constant 0.0 : f32
+  %far = arith.constant 100 : i32
+  %e = tensor.empty() : tensor<6x8xi32>
+  %q = linalg.generic {indexing_maps = [#same, #same], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<6x8xf32>) outs(%e : tensor<6x8xi32>) {
+  ^bb0(%a: f32, %b: i32):
+    %n = arith.fptosi %a : f32 to i8
+    %m = arith.extui %n : i8 to i32
+    %r = arith.addi %m, %far : i32
+    linalg.yield %r : i32
+  } -> tensor<6x8xi32>
+  %fe = tensor.empty() : tensor<6x8xf32>
+  %f = linalg.generic {indexing_maps = [#same, #same], iterator_types = ["parallel", "parallel"]} ins(%q : tensor<6x8xi32>) outs(%fe : tensor<6x8xf32>) {
+  ^bb0(%a: i32, %b: f32):
+    %r = arith.sitofp %a : i32 to f32
+    linalg.yield %r : f32
+  } -> tensor<6x8xf32>
+  %pe = tensor.empty() : tensor<6x6xf32>
+  %ps = linalg.fill ins(%zero : f32) outs(%pe : tensor<6x6xf32>) -> tensor<6x6xf32>
+  %p = linalg.generic {indexing_maps = [#row, #column, #out], iterator_types = ["parallel", "parallel", "reduction"]} ins(%f, %w : tensor<6x8xf32>, tensor<8x6xf32>) outs(%ps : tensor<6x6xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %r = "numc.fma"(%a, %b, %c) {fma = "integers"} : (f32, f32, f32) -> f32
+    linalg.yield %r : f32
+  } -> tensor<6x6xf32>
+  return %p : tensor<6x6xf32>
+}
