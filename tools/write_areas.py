@@ -1,7 +1,7 @@
 """The table of areas after synthesis: ``python -m tools.write_areas [OPERATOR ...]`` writes hardware/areas.json anew.
 
 Operators that are given are synthesized and put into the table. ``--missing`` takes the named operators and units that
-have no row; ``--all`` makes all of it again, in less than two hours of one core. The smallest circuits come first.
+have no row; ``--all`` makes all of it again. The smallest circuits come first.
 ``--seconds N`` is what Yosys may take for a module: an operator that takes longer is left out. Units of one circuit are
 synthesized once, as those of several generations are, and those that differ in which of A and B has which format.
 """
