@@ -200,6 +200,8 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.div.Tensor_mode: elementwise.div_mode,
         aten.div.Scalar_mode: elementwise.div_mode,
         aten.leaky_relu.default: elementwise.leaky_relu,
+        aten.rrelu_with_noise_functional.default: elementwise.rrelu,
+        aten.native_dropout.default: elementwise.native_dropout,
         aten.copysign.Scalar: elementwise.copysign,
         aten.logaddexp2.default: elementwise.logaddexp2,
         aten.isfinite.default: elementwise.isfinite,

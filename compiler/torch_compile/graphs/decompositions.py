@@ -46,10 +46,9 @@ def rnn(
 
 def native_dropout(value: torch.Tensor, p: float, train: bool | None) -> tuple[torch.Tensor, torch.Tensor]:
     """aten.native_dropout, whose mask stays with torch's generator, so that it is the mask of eager torch."""
-    if train is False or p == 0.0:
-        return value.clone(), torch.ones_like(value, dtype=torch.bool)
-    if p == 1.0:
-        return torch.zeros_like(value), torch.zeros_like(value, dtype=torch.bool)
+    if train is False or p in (0.0, 1.0):
+        kept: tuple[torch.Tensor, torch.Tensor] = elementwise.native_dropout(value, p, train)
+        return kept
     # Drawn in the order of memory as in eager torch. It does not depend on `value`, so that it need not wait for it.
     strides = torch.empty_like(value).stride()
     order = sorted(range(value.dim()), key=lambda d: (-strides[d], d))

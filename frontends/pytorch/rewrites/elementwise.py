@@ -80,6 +80,29 @@ def leaky_relu(value: torch.Tensor, negative_slope: float = 0.01) -> torch.Tenso
     return torch.where(value > 0, value, value * negative_slope)
 
 
+def rrelu(
+    value: torch.Tensor,
+    noise: torch.Tensor,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
+    generator: Any = None,
+) -> Any:
+    """aten.rrelu_with_noise_functional outside of training, where it draws nothing."""
+    if training:
+        return NotImplemented
+    return leaky_relu(value, (lower + upper) / 2), noise
+
+
+def native_dropout(value: torch.Tensor, p: float, train: bool | None) -> Any:
+    """aten.native_dropout where it draws nothing: it keeps every element, or none."""
+    if train is False or p == 0.0:
+        return value.clone(), torch.ones_like(value, dtype=torch.bool)
+    if p == 1.0:
+        return value * 0.0, torch.zeros_like(value, dtype=torch.bool)  # a NaN stays one, as in eager torch
+    return NotImplemented
+
+
 def logaddexp2(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     """aten.logaddexp2: torch-mlir adds the powers, of which the smaller may be lost."""
     most = torch.maximum(one, other)
