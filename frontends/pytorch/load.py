@@ -242,6 +242,8 @@ def _explained(error: Exception) -> str:
     text, _, stack = str(error).strip().partition("Original traceback:")
     if "data-dependent" in text or "DataDependent" in type(error).__name__:
         text = "a size or branch depends on data; make it constant, with torch.where instead of an if"
+    elif "DynamicOutputShape" in type(error).__name__:
+        text = f"the size of what {text} makes depends on data; run it eagerly: torch.compile(backend='numc')"
     elif cache := _CACHE.search(text):
         text = (
             f"{cache[1]} of transformers is an argument or a result: call transformers.integrations.executorch."

@@ -239,6 +239,8 @@ def test_all_unsupported_operations_are_listed() -> None:
     line = f"{__file__}:{Factors.forward.__code__.co_firstlineno + 1}"
     assert text.startswith("Factors: 2 operations cannot be compiled: aten._linalg_svd.default (")
     assert f" | aten.linalg_qr.default ({line}): numc has no conversion of it for float32[4, 4]" in text
+    text = refused(Calls(torch.linalg.inv), X)
+    assert "): checks a factorization; compute without inverses, solutions and factorizations of matrices | " in text
 
 
 def test_limits_and_crashes_of_the_importer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,6 +315,9 @@ def test_data_dependent_sizes_and_branches(capfd: pytest.CaptureFixture[str]) ->
     text = refused(Calls(largest), X)  # the user's line, though it is a decomposition of numc that stumbles
     assert text.startswith("Calls: cannot be decomposed: a size or branch depends on data; ")
     assert "test_pytorch.py:" in text or "torch_modules.py:" in text
+    assert refused(Calls(lambda x: torch.linalg.lstsq(x, x)[0]), X).startswith(
+        "Calls: cannot be exported: the size of what aten.linalg_lstsq.default makes depends on data; run it eagerly: "
+    )
     # What torch writes about the same failure would only repeat it.
     assert capfd.readouterr() == ("", "")
 

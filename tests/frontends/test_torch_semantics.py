@@ -65,6 +65,8 @@ def test_nan_and_the_places_of_extremes() -> None:
             lambda x, y: F.rrelu(x, 0.25, 0.75),  # it draws nothing, as the next two
             lambda x, y: F.dropout(y, 1.0, training=True),
             lambda x, y: torch.native_dropout(x, 0.5, False),
+            lambda x, y: torch.histc(x.nan_to_num(0.1, 3.5, -4.0), 7),
+            lambda x, y: torch.histc(torch.ones_like(y), 4),
         ],
         X,
         Y,

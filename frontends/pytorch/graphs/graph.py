@@ -13,6 +13,7 @@ from typing import Any
 import sympy
 import torch
 from torch import fx
+from torch._higher_order_ops.effects import with_effects
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
@@ -200,6 +201,8 @@ def refusals(graph: fx.Graph) -> list[Refusal]:
 
 def _reason(node: fx.Node, known: Set[sympy.Symbol]) -> tuple[str, str] | None:
     target = node.target
+    if target is with_effects and aten._linalg_check_errors.default in node.args:
+        return "checks a factorization", "compute without inverses, solutions and factorizations of matrices"
     if isinstance(target, torch._ops.HigherOrderOperator):
         return "control flow and custom operators are not available", "write the branch that is taken"
     if isinstance(target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in target.tags:
