@@ -29,7 +29,7 @@ def sort_stable(value: torch.Tensor, *, stable: bool | None = None, dim: int = -
 
 
 def histc(value: torch.Tensor, bins: int = 100, min: float = 0, max: float = 0) -> torch.Tensor:
-    """aten.histc; equal limits stand for the least and the largest element, or 1 below and above if these are equal, too."""
+    """aten.histc; equal limits stand for the extremes, and equal extremes for 1 below and above."""
     if min > max or (min == max and 0 in value.shape):
         return NotImplemented
     each = value.reshape([-1, 1])
@@ -39,8 +39,10 @@ def histc(value: torch.Tensor, bins: int = 100, min: float = 0, max: float = 0) 
         low, high = torch.aminmax(value)
         apart = (low == high).to(value.dtype)
         low, high = low - apart, high + apart
-        place, step = torch.arange(bins + 1, dtype=value.dtype), (high - low) / bins
-        edges = torch.where(place < (bins + 1) // 2, low + step * place, high - step * (bins - place))  # as linspace
+        counted, step = torch.arange(bins + 1, dtype=value.dtype), (high - low) / bins
+        edges = torch.where(
+            counted < (bins + 1) // 2, low + step * counted, high - step * (bins - counted)
+        )  # as linspace
     below = torch.cat([each < edges[1:-1], each <= edges[-1:]], 1)
     return ((each >= edges[:-1]) & below).sum(0).to(value.dtype)
 
