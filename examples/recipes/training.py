@@ -53,8 +53,11 @@ class Trainer:
             optimizer.step()
             return logits.detach()
 
+        def predict(x: Tensor) -> Tensor:  # of layers that have the names of those of a step
+            return model(x)
+
         compiled = torch.compile(backend=numc.backend())
-        self._step, self._predict = compiled(step), compiled(model)
+        self._step, self._predict = compiled(step), compiled(predict)
 
     def run(self, name: str, seed: int, tick: Callable[[], None] = lambda: None) -> Outcome:
         """Train by a recipe of arms.ARMS, from the weights and with the batches of a seed, and judge it.

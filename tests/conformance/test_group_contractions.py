@@ -307,7 +307,7 @@ def test_any_operator(fma: str, kind: str) -> None:
 
 
 @pytest.mark.all
-@pytest.mark.parametrize("fma", one_in(2, OTHERS))
+@pytest.mark.parametrize("fma", one_in(5, OTHERS))
 def test_any_other_operator(fma: str) -> None:
     for kind in KINDS:
         check_variants(fma, kind, [("host", True)])

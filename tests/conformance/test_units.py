@@ -24,7 +24,7 @@ from unit_steps import PLAIN, compared, many
 FIRST = ("volta_fp16_into_fp16", *PLAIN[::14])
 
 
-@pytest.mark.parametrize("unit", by_default(one_in(4, PLAIN, *FIRST), FIRST))
+@pytest.mark.parametrize("unit", by_default(one_in(9, PLAIN, *FIRST), FIRST))
 def test_the_model_of_the_units(unit: str) -> None:
     for seed, data in enumerate(DATA):
         part = compared(unit, data, seed, 16)
@@ -90,7 +90,7 @@ OTHERS = [
 
 
 @pytest.mark.parametrize(
-    "fma", [*by_default(OTHERS, OTHERS[::3]), "cdna1_bf16", "cdna2_bf16", "cdna3_xf32", "cdna3_fp8"]
+    "fma", [*by_default(one_in(3, OTHERS), OTHERS[::3]), "cdna1_bf16", "cdna2_bf16", "cdna3_xf32", "cdna3_fp8"]
 )
 def test_kernels_are_the_definition(fma: str) -> None:
     """Also where the last block is short."""

@@ -76,8 +76,8 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Program, Pr
     [
         {"fma": "fp32"},
         pytest.param({"fma": "fma(a=e4m3:sr8,acc=e6m9:sr8)", "ops": "bf16:sr8"}, marks=pytest.mark.all),
-        pytest.param({"fma": "bf16_1_2"}, marks=pytest.mark.all),
-        pytest.param({"fma": "mxfp8"}, marks=pytest.mark.all),
+        pytest.param({"fma": "bf16_1_2"}, marks=pytest.mark.slow),
+        pytest.param({"fma": "mxfp8"}, marks=pytest.mark.slow),
     ],
     ids=str,
 )

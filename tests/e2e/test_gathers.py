@@ -51,7 +51,7 @@ CHOSEN = [
 ]
 
 
-@pytest.mark.parametrize("target", [pytest.param("x86-64-v3", marks=pytest.mark.all), "host"])
+@pytest.mark.parametrize("target", [pytest.param("x86-64-v3", marks=pytest.mark.slow), "host"])
 def test_looked_up_elements_are_those_of_torch(target: str) -> None:
     torch.manual_seed(0)
     image, matrix = torch.randn(2, 3, 10, 35), torch.round(torch.randn(9, 83) * 64) / 64

@@ -17,7 +17,7 @@ from onnx import TensorProto, helper
 
 import numc
 from numc.passes import linalg
-from tiers import by_default
+from tiers import by_default, one_in
 
 FILES = Path(__file__).parents[1] / "data" / "hostile"
 Feeds = dict[str, np.ndarray]
@@ -150,7 +150,13 @@ USUAL = [
 ]
 
 
-@pytest.mark.parametrize("name", by_default(sorted(FAILS), [*USUAL, "free_matmul2", "free_conv_small", "outdim4"]))
+@pytest.mark.parametrize(
+    "name",
+    by_default(
+        one_in(3, sorted(FAILS), *USUAL, "free_matmul2", "free_conv_small", "outdim4"),
+        [*USUAL, "free_matmul2", "free_conv_small", "outdim4"],
+    ),
+)
 def test_runs_as_onnxruntime_or_says_why_not(name: str) -> None:
     path = FILES / f"{name}.onnx"
     program = numc.compile(path)

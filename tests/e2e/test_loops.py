@@ -135,7 +135,7 @@ def test_every_kind_of_loop_has_its_defined_value(source: Path, target: str) -> 
         np.testing.assert_allclose(soft, exact / exact.sum(1, keepdims=True), rtol=1e-5)
 
 
-@pytest.mark.parametrize("switch", one_in(3, SWITCHES))
+@pytest.mark.parametrize("switch", one_in(6, SWITCHES))
 def test_no_bit_depends_on_a_switch(source: Path, switch: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(1)
     inputs = [rng.standard_normal(s).astype(np.float32) for s in ((37, 301), (257, 263))]

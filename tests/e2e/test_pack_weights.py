@@ -122,8 +122,9 @@ def test_every_kind_of_value_for_every_target(fma: str, target: str, tmp_path: P
         assert np.isnan(both[0]).any()
 
 
-@pytest.mark.parametrize("fma", ["bf16_1_1", "fmac(e4m5)", "fma(a=bf16,b=e4m3fn,acc=fp32)"])
-@pytest.mark.parametrize("rows", [1, 3, 40])
+@pytest.mark.parametrize(
+    ("fma", "rows"), pairs(["bf16_1_1", "fmac(e4m5)", "fma(a=bf16,b=e4m3fn,acc=fp32)"], [1, 3, 40])
+)
 def test_micro_kernels_of_few_rows_read_codes(fma: str, rows: int) -> None:
     """Of a known number of rows; with more, tasks expand the codes. Either way, products come in the same order."""
     rng = np.random.default_rng(3)
@@ -180,7 +181,7 @@ def test_statistics_see_the_weights(tmp_path: Path) -> None:
     pairs(
         ["highbfp", "fma(a=highbfp,acc=fp32,datapath=fmac2)", "mxfp4", "mxint8", "int8", "int12"],
         ["x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4-vnni"],
-        lambda fma, target: target == "x86-64-v4-vnni",
+        lambda fma, target: target == "x86-64-v4-vnni" and "int8" in fma,
     ),
 )
 def test_groups_for_every_target(fma: str, target: str) -> None:

@@ -34,8 +34,7 @@ def sizes(kind: str, shape: tuple[int, ...]) -> list[int]:
 
 
 @pytest.mark.parametrize("fma", by_default(one_in(3, ["fp32", "bf16_2_2", "fma(a=fp16, b=fp16, acc=e6m9)"]), ["fp32"]))
-@pytest.mark.parametrize(("kernel", "stride"), [(1, 1), (3, 2)])
-@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize(("kernel", "stride", "free"), [(1, 1, False), (3, 2, True)])
 def test_numbers_of_images_in_an_epilogue(fma: str, kernel: int, stride: int, free: bool) -> None:
     """The results are those of the convolution alone, scaled and shifted by numpy, to the bit."""
     torch.manual_seed(0)

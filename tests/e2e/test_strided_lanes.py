@@ -28,7 +28,7 @@ CONVOLUTIONS = {
 OPERATORS = ["fp32", "bf16_2_2{3}", "fmac(e6m9)", "int8", "highbfp", "fma(a=bf16,acc=bf16:sr8)", "mxfp8"]
 
 
-@pytest.mark.parametrize(("name", "fma"), one_in(3, pairs(list(CONVOLUTIONS), OPERATORS, lambda _, fma: fma == "fp32")))
+@pytest.mark.parametrize(("name", "fma"), one_in(7, pairs(list(CONVOLUTIONS), OPERATORS, lambda _, fma: fma == "fp32")))
 def test_convolutions(name: str, fma: str, monkeypatch: pytest.MonkeyPatch) -> None:
     strides, stride_of = [], Adjacency.stride.fget
 
@@ -45,7 +45,7 @@ def test_convolutions(name: str, fma: str, monkeypatch: pytest.MonkeyPatch) -> N
     assert report.mismatches == 0, report.first
 
 
-@pytest.mark.parametrize(("target", "name"), pairs(WITHOUT_GROUPS, ["overlapping", "short lines"]))
+@pytest.mark.parametrize(("target", "name"), one_in(2, pairs(WITHOUT_GROUPS, ["overlapping", "short lines"])))
 def test_targets(target: str, name: str) -> None:
     module, shape = CONVOLUTIONS[name]
     x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
@@ -66,7 +66,7 @@ class Part(nn.Module):
         return part @ self.weight, self.weight.mT @ part.mT
 
 
-@pytest.mark.parametrize(("fma", "n"), pairs(["fp32", "highbfp", "amx_bf16"], [3, 4]))
+@pytest.mark.parametrize(("fma", "n"), one_in(2, pairs(["fp32", "highbfp", "amx_bf16"], [3, 4])))
 def test_rows(fma: str, n: int) -> None:
     x = np.random.default_rng(0).standard_normal((19, 37 * n)).astype(np.float32)
     program = numc.compile(Part(n), (torch.from_numpy(x),), fma=fma)

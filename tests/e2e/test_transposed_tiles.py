@@ -60,7 +60,7 @@ OPERATORS = (
 )
 
 
-@pytest.mark.parametrize(("name", "fma"), one_in(3, pairs(list(NETWORKS), OPERATORS)))
+@pytest.mark.parametrize(("name", "fma"), one_in(7, pairs(list(NETWORKS), OPERATORS)))
 def test_bits_are_those_of_pixels_in_lanes(name: str, fma: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program, x = built(name, fma)
     monkeypatch.setenv("NUMC_DISABLE", "transposed-tiles")

@@ -51,7 +51,7 @@ def bits(values: npt.NDArray[np.float32]) -> bytes:
 
 @pytest.mark.parametrize(
     ("name", "target"),
-    one_in(5, [*((name, "host") for name in POOLS), ("stride 2", "x86-64-v3"), ("average", "x86-64-v2")]),
+    one_in(9, [*((name, "host") for name in POOLS), ("stride 2", "x86-64-v3"), ("average", "x86-64-v2")]),
 )
 def test_no_bit_changes(name: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module, shape = POOLS[name]

@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import numc
+from tiers import one_in
 
 Shape = Sequence["int | str"]
 KINDS = {"f": TensorProto.FLOAT, "i": TensorProto.INT64, "u": TensorProto.UINT8}
@@ -163,7 +164,7 @@ RESIZED: list[dict[str, Any]] = [
 
 
 @pytest.mark.all
-@pytest.mark.parametrize("options", RESIZED)
+@pytest.mark.parametrize("options", one_in(2, RESIZED))
 def test_every_dimension_is_resized_to_computed_sizes(options: dict[str, Any]) -> None:
     """onnxruntime resizes two dimensions only, but to the nearest: ONNX's evaluator is the reference."""
     model = model_of(helper.make_node("Resize", ["x", "", "", "s"], ["y"], **options),
@@ -176,7 +177,7 @@ def test_every_dimension_is_resized_to_computed_sizes(options: dict[str, Any]) -
 
 
 @pytest.mark.all
-@pytest.mark.parametrize("options", RESIZED)
+@pytest.mark.parametrize("options", one_in(3, RESIZED))
 def test_resizing_by_computed_scales(options: dict[str, Any]) -> None:
     model = model_of(helper.make_node("Resize", ["x", "", "s"], ["y"], **options),
                      {"x": ("f", [1, 3, "a", "b"]), "s": ("f", [4])})  # fmt: skip

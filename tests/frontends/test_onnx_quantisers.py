@@ -191,9 +191,7 @@ def _of_floats(name: str, scheme: Scheme) -> float:
 
 
 @pytest.mark.all
-@pytest.mark.parametrize(
-    ("name", "scheme"), [*zip(("cnn", "mlp", "cnn", "transformer", "lstm"), STATIC[::5], strict=False)]
-)
+@pytest.mark.parametrize(("name", "scheme"), [*zip(("cnn", "transformer", "lstm"), STATIC[::10], strict=False)])
 def test_some_static_schemes(tmp_path: Path, name: str, scheme: Scheme) -> None:
     file, feeds = _static(tmp_path, name, scheme)
     assert _far(file, feeds) <= _of_floats(name, scheme)

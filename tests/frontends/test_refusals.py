@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tiers import pairs
+
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
@@ -99,8 +101,9 @@ def test_what_fails_only_together_keeps_what_was_said(tmp_path: Path, monkeypatc
 SCALES = {"of tensors": (torch.tensor(0.37), torch.tensor(1.7)), "of rows": (torch.rand(6, 1), torch.rand(1, 16))}
 
 
-@pytest.mark.parametrize("scales", SCALES)
-@pytest.mark.parametrize("dtype", [None, torch.float32, torch.bfloat16, torch.float8_e5m2])
+@pytest.mark.parametrize(
+    ("scales", "dtype"), pairs(list(SCALES), [None, torch.float32, torch.bfloat16, torch.float8_e5m2])
+)
 def test_scaled_products_are_those_of_eager_torch(scales: str, dtype: Any) -> None:
     torch.manual_seed(0)
     # Large enough for results beyond 448, where float8_e4m3fn saturates and float8_e5m2 does not.

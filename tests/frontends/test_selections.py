@@ -140,7 +140,7 @@ def compare(module: nn.Module, *, free: bool) -> None:
             np.testing.assert_allclose(other, one.numpy(), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(("name", "free"), by_default(one_in(4, CASES), USUAL))
+@pytest.mark.parametrize(("name", "free"), by_default(one_in(9, CASES), USUAL))
 def test_selections(name: str, free: bool) -> None:
     """All rows, some or none of them are selected."""
     compare(Function(FUNCTIONS[name]), free=free)

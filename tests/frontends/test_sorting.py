@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 
 import numc
 from numc.frontends.lowering.sorting import MOST_INSERTED
+from tiers import by_default, one_in
 
 torch = pytest.importorskip("torch")
 
@@ -63,7 +64,7 @@ def check(program: numc.Program, module: Sorts, x: torch.Tensor) -> None:
             np.testing.assert_array_equal(got.numpy(), want.numpy(), f"result {n}", strict=True)
 
 
-@pytest.mark.parametrize("dtype", [*DTYPES, *(pytest.param(dtype, marks=pytest.mark.all) for dtype in OTHERS)], ids=str)
+@pytest.mark.parametrize("dtype", [*DTYPES, *by_default(one_in(3, OTHERS), ())], ids=str)
 def test_every_dtype(dtype: torch.dtype) -> None:
     module, x = Sorts(COUNTS), numbers(3, 150, dtype)
     check(numc.compile(module, (x,)), module, x)

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tiers import pairs
+
 torch = pytest.importorskip("torch")
 
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
@@ -60,8 +62,7 @@ class InOperator(TorchDispatchMode):
         return func(*args, **kwargs)
 
 
-@pytest.mark.parametrize("fma", ["fp32", "mp", "hopper_e4m3"])
-@pytest.mark.parametrize("dtype", [torch.float32, EIGHT])
+@pytest.mark.parametrize(("fma", "dtype"), pairs(["fp32", "mp", "hopper_e4m3"], [torch.float32, EIGHT]))
 def test_scaled_products_multiply_what_is_stored(fma: str, dtype: Any) -> None:
     torch.manual_seed(0)
     a, b = (30 * torch.randn(6, 64)).to(EIGHT), torch.randn(16, 64).to(EIGHT).t()

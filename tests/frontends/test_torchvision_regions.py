@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tiers import pairs
+
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
@@ -113,8 +115,7 @@ def data(dtype: Any, count: int = 17) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("samples", [2, 0])
-@pytest.mark.parametrize("aligned", [False, True])
+@pytest.mark.parametrize(("samples", "aligned"), pairs([2, 0], [False, True]))
 def test_the_bits_of_the_kernel(dtype: Any, samples: int, aligned: bool) -> None:
     image, regions = data(dtype)
     k = torch.export.Dim("k")

@@ -13,6 +13,7 @@ import torch
 import numc
 from emulated_gpu import NEEDS
 from numc.support.errors import NumcError
+from tiers import one_in
 
 triton = pytest.importorskip("triton", reason=NEEDS)
 from numc.runtime.gpu.gpu_program import load_text  # noqa: E402
@@ -78,7 +79,7 @@ def _inner_loop(compiled: Compiled, constants: dict[str, object]) -> dict[str, f
 
 
 @pytest.mark.all
-@pytest.mark.parametrize("fma", MOST)
+@pytest.mark.parametrize("fma", one_in(99, MOST, "bf16_1_1", "bf16_2_2{3}", "highbfp"))
 def test_inner_loops(fma: str, request: pytest.FixtureRequest) -> None:
     inputs = torch.randn(256, 64), torch.randn(64, 128)
     module, launches = _launches(numc.compile(Product(), inputs, fma=fma, target="cuda"), *inputs)

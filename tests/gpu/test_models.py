@@ -21,7 +21,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
     [
         ("digits/cnn", "bf16_1_2", "fp32"),
         pytest.param("models/transformer", "bf16_1_1", "bf16", marks=pytest.mark.slow),
-        pytest.param("models/lstm", "hopper_bf16", "fp32", marks=pytest.mark.all),
+        pytest.param("models/lstm", "hopper_bf16", "fp32", marks=pytest.mark.slow),
     ],
 )
 def test_models(name: str, fma: str, ops: str) -> None:

@@ -52,7 +52,7 @@ class Product(torch.nn.Module):
     "fma",
     [
         *OPERATORS,
-        *by_default(one_in(3, MORE), ()),
+        *by_default(one_in(9, MORE), ()),
         *(pytest.param(fma, marks=pytest.mark.slow) for fma in LEFT),
     ],
 )
@@ -83,7 +83,9 @@ def test_windows() -> None:
 
 
 @pytest.mark.all
-@pytest.mark.parametrize("fma", ["own_twice", "own_fused", "mitchell", "by_table", "logarithmic", "saturating"])
+@pytest.mark.parametrize(
+    "fma", one_in(3, ["own_twice", "own_fused", "mitchell", "by_table", "logarithmic", "saturating"])
+)
 def test_operators_of_users(fma: str) -> None:
     """A step, a block, a multiplier that is wrong on purpose, tables, a register: all of them are code of tiles."""
     with definitions.own_operators():

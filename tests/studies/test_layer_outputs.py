@@ -53,8 +53,9 @@ def bits(x: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(x).view(np.uint32)
 
 
-@pytest.mark.parametrize("fma", ["fp32", "bf16_2_2{3}", "fmac(bf16,chunk=2)", "int8"])
-@pytest.mark.parametrize(("rows", "threads"), [(3, 1), (70, 2)])
+@pytest.mark.parametrize(
+    ("fma", "rows", "threads"), [("fp32", 3, 1), ("bf16_2_2{3}", 70, 2), ("fmac(bf16,chunk=2)", 3, 1), ("int8", 70, 2)]
+)
 def test_layers_are_what_the_outputs_are(fma: str, rows: int, threads: int) -> None:
     found: list[LayerOutput] = []
     outputs = tap(program(TEXT, fma), arrays(rows), found.append, threads=threads)

@@ -23,7 +23,7 @@ from numc.studies.report.svg import Drawing
 from numc.studies.results import Result
 from numc.studies.shares import Share
 from numc.support.errors import NumcError
-from tiers import by_default
+from tiers import by_default, one_in
 
 pytest.importorskip("jinja2")
 SECTIONS = ("findings", "summary", "cost", "layers", "swamping", "exponents", "policy", "reproduce")
@@ -329,7 +329,7 @@ def test_plots_and_pages_that_cannot_be_written(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome on the PATH")
-@pytest.mark.parametrize("width", by_default([390, 500, 800, 1280], [500]))
+@pytest.mark.parametrize("width", by_default(one_in(2, [390, 500, 800, 1280], 500), [500]))
 def test_in_a_browser_nothing_overflows_or_complains(page: Path, tmp_path: Path, width: int) -> None:
     """Laid out as wide as a phone and as a desk, without a network, in dark and light colours."""
     seen = [laid_out(page, tmp_path, width, scheme, FAULTS) for scheme in (0, 1)]
