@@ -27,7 +27,7 @@ class Encoding:
     @property
     def part(self) -> Format:
         """The format of one part."""
-        return FORMATS["bf16"] if self.format.parts > 1 else self.format
+        return self.format.part
 
     def decode(self, code: int) -> Value:
         """Return the value of a code."""
@@ -43,14 +43,12 @@ class Encoding:
         """Return the code of a value of the format; None for a NaN that has no code."""
         if value != value and not self.part.has_nan:
             return None
-        if self.format.parts == 1:
-            return _code(self.format, value)
-        parts = parts_of(value, self.format.parts)
+        parts = parts_of(value, self.format)
         return sum(_code(self.part, part) << n * self.part.bits for n, part in enumerate(parts))
 
     def split(self, value: Value) -> tuple[Value, ...]:
         """Return the parts of a value."""
-        return parts_of(value, self.format.parts) if self.format.parts > 1 else (value,)
+        return parts_of(value, self.format)
 
 
 def _value(fmt: Format, code: int) -> Value:

@@ -32,7 +32,7 @@ def decode_finite(codes: Codes, exponent_bits: int, significand_bits: int) -> F6
 
 
 def join(parts: F32Array) -> F32Array:
-    """Return (n, count) parts of bf16xN as values: the first one where it is zero, with its sign, or not finite."""
+    """Return (n, count) parts of numbers as values: the first one where it is zero, with its sign, or not finite."""
     first = parts[:, 0]
     values: F32Array = np.where(np.isfinite(first) & (first != 0), parts.sum(axis=1, dtype=np.float64), first)
     return values.astype(np.float32)

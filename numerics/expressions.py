@@ -264,12 +264,8 @@ def _fixed_format(node: Token | Tree[Token]) -> Format:
             raise NumcError(f"format {quoted(text)}: want 1/X/Y/d (with subnormals) or 1/X/Y/n (without)")
         x, y = _size(exponent, text), _size(significand, text)
         name = f"e{x}m{y}" + ("n" if kind == "n" else "")
-    if name == "bf16x1":
-        name = "bf16"
     if (fmt := _single_format(name, None)) is not None:
         return fmt
-    if re.fullmatch(r"bf16x\d+", name, re.ASCII):
-        raise NumcError(f"format {quoted(name)}: want bf16x1, bf16x2 or bf16x3")
     _check_sized(name)
     near = did_you_mean(name.lower(), [*FORMATS, *GROUP_FORMATS], 3)
     raise NumcError(

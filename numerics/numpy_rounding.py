@@ -67,6 +67,16 @@ def to_record(x: F64Array, fmt: Format) -> F64Array:
     return np.minimum(np.rint(x / step) * step, float(fmt.max_finite))
 
 
+def to_nearest(x: F32Array, fmt: Format) -> F32Array:
+    """Round to a record that IEEE-754 defines, with subnormals, to nearest even."""
+    finite = np.isfinite(x)
+    magnitude = np.abs(np.where(finite, x, np.float32(0))).astype(np.float64)
+    step = power(np.maximum(exponents(magnitude), fmt.emin) - (fmt.precision - 1))
+    nearest = np.rint(magnitude / step) * step
+    in_range = np.where(nearest > float(fmt.max_finite), np.inf, nearest)
+    return np.where(finite, np.copysign(in_range, x), x).astype(np.float32)
+
+
 def saturating(fmt: Format, rounding: str) -> Conversion:
     """Return the conversion to a format in which nothing is beyond the largest value."""
     return Conversion(fmt, rounding, "sat" if fmt.has_infinities else "")

@@ -67,6 +67,8 @@ class Fma:
             raise NumcError(f"{what}: datapath '{path.name}', want {', '.join(DATAPATHS)}")
         if self.acc.open is not None:
             raise NumcError(f"{what}: acc={self.acc}, an accumulator has fixed widths: want acc=fp32 or acc=eXmY")
+        if self.acc.format.parts > 1 and self.acc.format.part != BF16.format:
+            raise NumcError(f"{what}: acc={self.acc}, want acc=bf16x2, acc=bf16x3 or an accumulator of one part")
         if not self.acc.format.has_zero:
             raise NumcError(f"{what}: acc={self.acc} has no zero, which sums begin with: want a format with one")
         self._check_rotation(what)
@@ -123,7 +125,7 @@ class Fma:
         if dict(self.datapath.parameters).get("run"):
             raise NumcError(f"{what}: {named}: a run shares scales, and a and b are not both of groups: leave run out")
         if max(*self.parts, self.acc.format.parts) > 1:
-            raise NumcError(f"{what}: {named} takes formats of one part, not bf16x2 or bf16x3")
+            raise NumcError(f"{what}: {named} takes formats of one part")
         if self.open_operands:
             raise NumcError(f"{what}: {named} takes fixed widths, want a=eXmY")
         if self.product is not None:

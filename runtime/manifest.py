@@ -21,6 +21,7 @@ _LAYOUT = {
     "group": range(4097),
     "channel": bool,
     "scales": bool,
+    "part": str,
     "code": str,
     "scaled": bool,
     "dense": bool,

@@ -18,7 +18,7 @@ from numc.compiler.arrays.arrays import round as round_array
 from numc.compiler.arrays.packed_tiles import from_tile_bits, packed_tile_bits, tile_bits, to_tiles
 from numc.compiler.arrays.words import checked_align, from_words, to_words, word_bytes
 from numc.numerics.codes import Bits, Codes, bits_of_codes, codes_of_bits, join
-from numc.numerics.formats import FORMATS, Format
+from numc.numerics.formats import Format
 from numc.numerics.grammar import parse_any_conversion
 from numc.numerics.groups import GroupConversion, GroupFormat
 from numc.numerics.kinds.tile_arrays import quantized_tiles
@@ -26,8 +26,6 @@ from numc.numerics.numpy_groups import blocks, layout, quantize, shared, to_valu
 from numc.support.arguments import checked, checked_integer
 from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError, shortened
-
-_LARGEST_PART = np.float32(FORMATS["bf16"].max_finite)
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ def pack(x: npt.ArrayLike, to: str, *, axis: int | None = None, align: int | Non
     if not isinstance(conversion, GroupConversion):
         fmt = conversion.format
         rounded = round_array(x, to, axis=axis)
-        words = _split(rounded, fmt.parts) if fmt.parts > 1 else rounded
+        words = _split(rounded, fmt) if fmt.parts > 1 else rounded
         return Packed(_code_bytes(fmt.encode_array(words.reshape(-1)), fmt.bits // fmt.parts), rounded.shape, fmt.name)
     array = f32_array(x, "x")
     where = layout(array.shape, conversion.of_tensors().format, axis)
@@ -138,14 +136,14 @@ def element_bytes(elements: F32Array, fmt: GroupFormat) -> bytes:
     )
 
 
-def _split(x: F32Array, count: int) -> F32Array:
-    """Return values of bf16xN as their parts, on a new last axis."""
-    parts, rest = [], x
-    for _ in range(count):
-        part = round_array(rest, "bf16")
+def _split(x: F32Array, fmt: Format) -> F32Array:
+    """Return values of a compound format as their parts, on a new last axis."""
+    parts, rest, largest = [], x, np.float32(fmt.part.max_finite)
+    for _ in range(fmt.parts):
+        part = round_array(rest, fmt.part.name)
         # Half an ulp above the largest part is a value, too, which by itself is rounded to an infinity.
         overflown = np.isinf(part) & np.isfinite(rest)
-        parts.append(np.where(overflown, np.copysign(_LARGEST_PART, rest), part))
+        parts.append(np.where(overflown, np.copysign(largest, rest), part))
         with np.errstate(invalid="ignore"):  # there is nothing behind an infinity
             rest = np.where(np.isfinite(parts[0]), rest - parts[-1], np.float32(0))
     return np.stack(parts, axis=-1).astype(np.float32)

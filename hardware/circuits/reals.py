@@ -20,8 +20,6 @@ from numc.numerics.circuits import (
 )
 from numc.numerics.formats import FORMATS, Conversion, Fixed, Format, Posit, Record
 
-_TAIL = 17  # how far below the last bit of its first part a compound number can have bits
-
 
 def decode(fmt: Format, code: Whole) -> Real:
     """The value of a code. Raises NumcError for a format without a pattern that has too many codes for a table."""
@@ -56,25 +54,24 @@ def _record(fmt: Record, code: Whole) -> Real:
 
 def _joined(fmt: Record, code: Whole) -> Real:
     """The sum of the parts of a compound number, which binary32 holds."""
-    bf16 = FORMATS["bf16"]
-    first, *others = (decode(bf16, field(code, n * bf16.bits, bf16.bits)) for n in range(fmt.parts))
-    low_zeros = bf16.precision - 1  # that the last bit of a part can be followed by, as it has all its bits
-    total = first.significand << _TAIL + low_zeros
+    first, *others = split(fmt, code)
+    tail = 25 - fmt.precision  # how far below the last bit of its first part a number can have bits
+    low_zeros = fmt.precision - 1  # that the last bit of a part can be followed by, as it has all its bits
+    total = first.significand << tail + low_zeros
     for part in others:
-        most = _TAIL + low_zeros
+        most = tail + low_zeros
         up = minimum(maximum(part.exponent - first.exponent + most, 0), most)
         size = part.significand << up
         total = total + select(part.sign ^ first.sign, -size, size)
     size = maximum(total, 0) >> low_zeros  # a first part is the largest one
-    significand = select(first.significand == 0, 0, below(size, bf16.precision + _TAIL))
-    least = ((24, low(first.exponent) - _TAIL), (_TAIL + 1, low(first.exponent) - _TAIL))
-    return replace(first, exponent=first.exponent - _TAIL, significand=significand, least=least)
+    significand = select(first.significand == 0, 0, below(size, fmt.precision + tail))
+    least = ((24, low(first.exponent) - tail), (tail + 1, low(first.exponent) - tail))
+    return replace(first, exponent=first.exponent - tail, significand=significand, least=least)
 
 
 def split(fmt: Record, code: Whole) -> list[Real]:
     """The parts of a compound number, or the number."""
-    part = FORMATS["bf16"] if fmt.parts > 1 else fmt
-    return [decode(part, field(code, n * part.bits, part.bits)) for n in range(fmt.parts)]
+    return [decode(fmt.part, field(code, n * fmt.part.bits, fmt.part.bits)) for n in range(fmt.parts)]
 
 
 def multiply(x: Real, y: Real) -> Real:

@@ -64,7 +64,7 @@ class Conversion:
             raise NumcError(f"'{name}:sat': only formats of one part with infinities take ':sat', leave it out")
         if self.format.parts > 1 and self.rounding != "rne" and self.noise is None:
             raise NumcError(
-                f"'{self.format.name}:{self.rounding}': the parts of a bf16xN round to nearest even, use rne or srN"
+                f"'{self.format.name}:{self.rounding}': the parts of a number round to nearest even, use rne or srN"
             )
 
     @property

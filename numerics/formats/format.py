@@ -89,6 +89,11 @@ class Format(ABC):
         return 1
 
     @property
+    def part(self) -> Format:
+        """The format of one part of a value; where values have one part, the format."""
+        return self
+
+    @property
     def signed(self) -> bool:
         """Whether there are negative values."""
         return self.least < 0

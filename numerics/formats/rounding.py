@@ -10,7 +10,7 @@ from typing import Protocol
 
 from numc.numerics.exact.multiples import to_multiple, to_noisy_multiple
 from numc.numerics.exact.value import POINT, PRODUCT_POINT, Value, to_float
-from numc.numerics.formats import Conversion
+from numc.numerics.formats import Conversion, Format
 
 
 def round_real(x: Fraction | int | float, to: Conversion, noise: int = 0) -> float:
@@ -47,7 +47,7 @@ def _compound_rounder(to: Conversion, point: int) -> Callable[[int, int], Value]
     drop, random_bits = point - POINT, to.noise.bits if to.noise else 0
 
     def finite(x: int, noise: int) -> Value:
-        parts = _split(x, to.format.parts, point, random_bits, noise)
+        parts = _split(x, to.format, point, random_bits, noise)
         if parts is None:
             return -math.inf if x < 0 else math.inf
         return sum(parts) >> drop or (-0.0 if x < 0 else 0)
@@ -55,34 +55,37 @@ def _compound_rounder(to: Conversion, point: int) -> Callable[[int, int], Value]
     return finite
 
 
-def parts_of(value: Value, count: int) -> tuple[Value, ...]:
-    """Return the bf16 parts of a value of bf16xN: x0 = BF(x), x1 = BF(x - x0), x2 = BF(x - x0 - x1).
+def parts_of(value: Value, fmt: Format) -> tuple[Value, ...]:
+    """Return the parts of a value of a format: x0 = F(x), x1 = F(x - x0), x2 = F(x - x0 - x1), F rounds to `fmt.part`.
 
     Where x0 is not finite every part is x0 (the thesis: never leave NaN where there was an infinity).
     """
+    count = fmt.parts
+    if count == 1:
+        return (value,)
     if type(value) is int:
-        parts = _split(value, count, POINT)
+        parts = _split(value, fmt, POINT)
         return parts if parts is not None else (-math.inf if value < 0 else math.inf,) * count
     return (value, *([0] * (count - 1))) if value == 0 else (value,) * count
 
 
-def _split(x: int, count: int, point: int, random_bits: int = 0, noise: int = 0) -> tuple[int, ...] | None:
+def _split(x: int, fmt: Format, point: int, random_bits: int = 0, noise: int = 0) -> tuple[int, ...] | None:
     """The parts of ``x * 2^-point``, in the same unit, or None where the first one overflows.
 
-    Each part rounds what is left to 8 bits, but not below the smallest bf16 (2^-133), nor below the ulp of the binary32
+    Each part rounds what is left to its precision, but not below its smallest number, nor below the ulp of the binary32
     number that will carry the value (which a binary32 x never has anything below). With random bits, the last part is
     rounded stochastically.
     """
     exponent = abs(x).bit_length() - 1
-    lowest = max(max(exponent, point - 126) - 23, point - 133)
-    largest = 0xFF << (127 - 7 + point)
+    lowest = max(max(exponent, point - 126) - 23, point + fmt.part.unit_exponent)
+    largest = int(fmt.part.max_finite * (1 << point))
     parts: list[int] = []
-    for n in range(count):
+    for n in range(fmt.parts):
         magnitude = abs(x)
-        shift = max(magnitude.bit_length() - 8, lowest)
+        shift = max(magnitude.bit_length() - fmt.precision, lowest)
         if shift <= 0:
             part = magnitude
-        elif random_bits and n == count - 1:
+        elif random_bits and n == fmt.parts - 1:
             part = to_noisy_multiple(magnitude, shift, random_bits, noise)
         else:
             part = to_multiple(magnitude, shift, "rne", x < 0)

@@ -33,7 +33,7 @@ from numc.support.arguments import checked_text, whole_number
 from numc.support.errors import NumcError, ParseError, did_you_mean, escaped, quoted
 
 _DEPTH = 50  # of conditions in brackets
-_RESERVED = re.compile(r"e\d+m\d+(n|fn)?|int\d+|bf16x\d+|s?r\w{1,2}|fmacs?|macs?|bfp")
+_RESERVED = re.compile(r"e\d+m\d+(n|fn|x\d+)?|int\d+|(tf32|bf16|fp16)x\d+|s?r\w{1,2}|fmacs?|macs?|bfp")
 _EXPECTED = {
     "NAME": "a name",
     "VALUE": "a format or an operator",

@@ -248,11 +248,11 @@ class _Converted(dict[int, Parts]):
 
     def __init__(self, to: Conversion, split: bool) -> None:
         super().__init__()
-        self._round, self._count = rounder(to, POINT), to.format.parts if split else 1
+        self._round, self._format = rounder(to, POINT), to.format if split else to.format.part
 
     def __missing__(self, bits: int) -> Parts:
         value = self._round(from_bits(bits))
-        self[bits] = parts = parts_of(value, self._count) if self._count > 1 else (value,)
+        self[bits] = parts = parts_of(value, self._format)
         return parts
 
 
@@ -263,10 +263,10 @@ def _converted(to: Conversion, split: bool) -> _Converted:
 
 def _operands(bits: npt.NDArray[np.uint32], to: Conversion, stream: int, split: bool = True) -> list[Parts]:
     if to.noise is not None:
-        count, to_format = to.format.parts if split else 1, rounder(to, POINT)
+        fmt, to_format = to.format if split else to.format.part, rounder(to, POINT)
         draws = zip(bits.ravel().tolist(), conversion_draws(stream, bits.size, to.noise), strict=True)
         values = (to_format(from_bits(b), noise) for b, noise in draws)
-        return [parts_of(value, count) if count > 1 else (value,) for value in values]
+        return [parts_of(value, fmt) for value in values]
     known = _converted(to, split)
     if len(known) > 1 << 20:
         known.clear()

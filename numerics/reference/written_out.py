@@ -98,9 +98,9 @@ def _size(op: Fma) -> int:
 def _parts(unit: Fma, number: int, values: Sequence[Value], size: int) -> list[Parts]:
     """Elements as the unit takes them; a group that is short is filled up with zeros."""
     to = unit.singles[number]
-    rounded, count = rounder(to, POINT), to.format.parts
+    rounded = rounder(to, POINT)
     whole = [*values, *[0] * (size - len(values))]
-    return [parts_of(rounded(x), count) if count > 1 else (rounded(x),) for x in whole]
+    return [parts_of(rounded(x), to.format) for x in whole]
 
 
 def _vector(groups: Groups, to: GroupConversion, largest: Value) -> Vector:

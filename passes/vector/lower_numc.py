@@ -272,7 +272,7 @@ def _fma_function(name: str, fma: Fma) -> str:
     is_open = fma.product is not None and fma.product.open is not None
     told = ["stream", "element", "k"] * fma.draws + ["width"] * is_open
     code = Function(name, {**dict.fromkeys("abc", "f32"), **dict.fromkeys(told, "i64")}, "f32", attributes="")
-    a, b = (emit_parts(code, code[x], parts) for x, parts in zip("ab", fma.parts, strict=True))
+    a, b = (emit_parts(code, code[x], to.format) for x, to in zip("ab", fma.singles, strict=True))
     drawn = _drawn(code, fma) if fma.draws else NOTHING
     if is_open:
         drawn = drawn._replace(widths=product_numbers(code, fma, code["width"]))

@@ -84,7 +84,7 @@ def _register(function: Callable[..., Any], **more: Any) -> None:
         (plain, {"name": "bf16_1_1"}, "operator 'bf16_1_1': numc has that name for something else, want another one"),
         (plain, {"name": "a b"}, "operator 'a b': want a name of letters, digits and _"),
         (plain, {"a": "e4m"}, "unknown format 'e4m'"),
-        (plain, {"acc": "bf16x2"}, "takes formats of one part, not bf16x2 or bf16x3"),
+        (plain, {"acc": "bf16x2"}, "takes formats of one part"),
         (plain, {"register": 1, "last": plain}, "register=1, and a function for its end, want both or none"),
         (plain, {"register": 64}, "register=64, and no function for its end, want both or none"),
         (plain, {"register": 5000}, "register=5000, want the bits of a whole number with its sign, from 2 to 1024"),

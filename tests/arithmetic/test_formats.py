@@ -37,6 +37,7 @@ LIMITS = [
     ("e3m0", -2, 3, 8.0, 0.25),
     ("bf16x2", -126, 127, float.fromhex("0x1.ffp127"), 2.0**-133),
     ("bf16x3", -126, 127, float.fromhex("0x1.ffp127"), 2.0**-133),
+    ("fp16x2", -14, 15, float.fromhex("0x1.ffep15"), 2.0**-24),
 ]
 
 SIMPLE = [name for name, fmt in RECORDS.items() if fmt.parts == 1 and fmt.is_usual]
@@ -150,8 +151,10 @@ def test_codes_out_of_range_and_of_compounds() -> None:
         ((9, 3), "format 'x': 9 exponent bits, want 1 to 8"),
         ((8, 3, True, True), "format 'x': 8 exponent bits, want 1 to 7 where there are no infinities"),
         ((5, 24), "format 'x': 24 significand bits, want 0 to 23"),
-        ((8, 7, True, False, 4), "format 'x': 4 parts, want 1 to 3 of bf16, 1 of any other"),
-        ((5, 10, True, False, 2), "format 'x': 2 parts, want 1 to 3 of bf16, 1 of any other"),
+        ((8, 7, True, False, 4), "format 'x': 4 parts, want 1 to 3 of 8 significant bits"),
+        ((8, 12, True, False, 3), "format 'x': 3 parts, want 1 to 2 of 13 significant bits"),
+        ((8, 23, True, False, 2), "format 'x': 2 parts, want 1 of 24 significant bits"),
+        ((6, 9, False, False, 2), "format 'x': parts have a sign, subnormals and infinities, want parts in eXmY"),
         ((5, -1), "format 'x': -1 significand bits, want 0 to 23"),
     ],
 )
@@ -173,7 +176,7 @@ def test_sizes_out_of_range(sizes: tuple[int, ...], message: str) -> None:
             ("fp8_e4m3", "rne", "sat"),
             "'e4m3fn:sat': only formats of one part with infinities take ':sat', leave it out",
         ),
-        (("bf16x2", "rtz"), "'bf16x2:rtz': the parts of a bf16xN round to nearest even, use rne or srN"),
+        (("bf16x2", "rtz"), "'bf16x2:rtz': the parts of a number round to nearest even, use rne or srN"),
     ],
 )
 def test_conversions_that_mean_nothing(arguments: tuple[str, ...], message: str) -> None:

@@ -225,8 +225,9 @@ _CHUNK = "want a whole number from 1 to 2147483647"
         ("e6m9:sr8.mt", "rounding 'sr8.mt': unknown generator 'mt', want sr8 or sr8.lfsr"),
         ("e6m9:sr8:rne", "'e6m9': ':rne' after ':sr8', keep one of them"),
         ("e6m9:rne:sr8", "'e6m9': ':sr8' after ':rne', keep one of them"),
-        ("bf16x2:rtz", "'bf16x2:rtz': the parts of a bf16xN round to nearest even, use rne or srN"),
-        ("bf16x4", "format 'bf16x4': want bf16x1, bf16x2 or bf16x3"),
+        ("bf16x2:rtz", "'bf16x2:rtz': the parts of a number round to nearest even, use rne or srN"),
+        ("bf16x4", "format 'bf16x4': 4 parts, want 1 to 3 of 8 significant bits"),
+        ("e4m3fnx2", "format 'e4m3fnx2': parts have a sign, subnormals and infinities, want parts in eXmY"),
         ("e9m3", "format 'e9m3': 9 exponent bits, want 1 to 8"),
         ("2/5/2/d", "format '2/5/2/d': want 1/X/Y/d (with subnormals) or 1/X/Y/n (without)"),
         ("1/5/2/s", "format '1/5/2/s': want 1/X/Y/d (with subnormals) or 1/X/Y/n (without)"),
@@ -359,7 +360,7 @@ def test_conversion_errors(text: str, message: str) -> None:
         ),
         (
             "fma(a=bf16,acc=bf16x2,datapath=fused(l=8,bits=9))",
-            "fma(a=bf16,b=bf16,acc=bf16x2): datapath 'fused' takes formats of one part, not bf16x2 or bf16x3",
+            "fma(a=bf16,b=bf16,acc=bf16x2): datapath 'fused' takes formats of one part",
         ),
         (
             "fma(a=e2..5m3,acc=bf16,datapath=fused(l=8,bits=9))",
@@ -388,6 +389,10 @@ def test_conversion_errors(text: str, message: str) -> None:
         ("fma(a=bf16,ac=fp32)", f"fma: unknown argument 'ac' (did you mean 'acc' or 'a'?): want {_FMA}"),
         ("fma(a=bf16,acc=fp32,products=all)", "fma: products: got 'all', want a whole number"),
         ("fma(a=bf16,acc=fp32,products=3)", "fma(a=bf16,b=bf16,acc=fp32): products=3, want 1 for 1 x 1 parts"),
+        (
+            "fma(a=tf32x2,acc=tf32x2)",
+            "fma(a=tf32x2,b=tf32x2,acc=tf32x2): acc=tf32x2, want acc=bf16x2, acc=bf16x3 or an accumulator of one part",
+        ),
         (
             "fma(a=table(-1,0.5),acc=table(-1,0.5))",
             "fma(a=table(-1,0.5),b=table(-1,0.5),acc=table(-1,0.5)): "

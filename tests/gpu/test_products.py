@@ -23,7 +23,16 @@ OPERATORS += ["highbfp", "int8", "fma(a=int16,acc=fp32)", "nvfp4", "blackwell_nv
 # units of the other datapaths. Groups of one operand, of other sizes than tiles, of drawn elements, of channels; sums
 # of integers that wrap or saturate; scales of tiles, rows and tensors, zero points, and what is rotated.
 MORE = [
-    *("fp32", "mp", "bf16_1_2", "bf16_2_2", "bf16_3_3{6}", "fmac(e6m9)", "fmac(fp16)", "fma(a=posit8,acc=fp32)"),
+    *(
+        "fp32",
+        "mp",
+        "bf16_1_2",
+        "bf16_2_2",
+        "bf16_3_3{6}",
+        "fmac(e6m9)",
+        "fma(a=tf32x2,acc=fp32,products=3)",
+        "fma(a=posit8,acc=fp32)",
+    ),
     *("fma(a=e4m3fn,product=bf16,acc=bf16)", "fma(a=bf16,acc=bf16x2,datapath=exact)", "fma(a=bf16,acc=bf16:rtz)"),
     *("fma(a=bf16,acc=fp32,splits=3)", "cdna1_bf16", "cdna2_bf16", "cdna3_fp16"),
     *("fma(a=e5m2,acc=fp32,datapath=fused(l=3,bits=20))", "fma(a=bf16,acc=posit16)"),

@@ -98,7 +98,7 @@ def compiled(fma: Fma, isa: InstructionSet, cheap: Cheap = cheap_step) -> Compil
     width = isa.width
     code = Code(width, Text("s"))
     x, y, z = (Value(name, code.ty("f32")) for name in ("%x", "%y", "%z"))
-    a, b = (emit_parts(code, v, to.format.parts) for v, to in ((x, fma.a), (y, fma.b)))
+    a, b = (emit_parts(code, v, to.format) for v, to in ((x, fma.a), (y, fma.b)))
     result = cheap(code, fma, isa, a, b, z, NOTHING, None)
     kind, lanes = "memref<?xf32>", f"vector<{width}xf32>"
     loads = "\n".join(f"    %{v} = vector.load %{m}[%i] : {kind}, {lanes}" for m, v in zip("abc", "xyz", strict=True))

@@ -83,7 +83,7 @@ def special(rng: np.random.Generator, shape: tuple[int, ...], to: str) -> np.nda
     return numc.round(values, to)
 
 
-@pytest.mark.parametrize("to", ["bf16", "bf16x2", "bf16x3", "e4m5", "e6m9n", "e4m3fn", "fp16", "e8m22"])
+@pytest.mark.parametrize("to", ["bf16", "bf16x2", "bf16x3", "fp16x2", "e4m5", "e6m9n", "e4m3fn", "fp16", "e8m22"])
 @pytest.mark.parametrize("side", ["", "rows", "lanes"])
 @settings(max_examples=25)
 @given(data=st.data())
@@ -95,7 +95,7 @@ def test_values_and_panels(to: str, side: str, data: st.DataObject) -> None:
     layout = None
     if side:
         width, count = data.draw(st.sampled_from([(16, 2), (16, 8), (8, 1), (8, 4)]))
-        layout = Layout(side, width, count, fmt.parts, data.draw(st.sampled_from([32, 256])))
+        layout = Layout(side, width, count, fmt.parts, data.draw(st.sampled_from([32, 256])), part=fmt.part.name)
     with np.errstate(invalid="ignore"):
         memory = values if layout is None else packed(values, layout)
     found = narrow(memory, fmt, values.shape, layout)
@@ -131,10 +131,10 @@ def test_what_stays_as_it_is() -> None:
 
 def test_the_floating_point_environment_of_the_caller_does_not_matter() -> None:
     values = numc.round(np.array([[[1e-39, -1e-40, 2e-38]]], np.float32), "bf16x2")
-    memory = packed(values, Layout("lanes", 8, 2, 2, 256))
-    storage, stored = narrow(memory, FORMATS["bf16x2"], values.shape, Layout("lanes", 8, 2, 2, 256)) or pytest.fail(
-        "not packed"
-    )
+    memory = packed(values, Layout("lanes", 8, 2, 2, 256, part="bf16"))
+    storage, stored = narrow(
+        memory, FORMATS["bf16x2"], values.shape, Layout("lanes", 8, 2, 2, 256, part="bf16")
+    ) or pytest.fail("not packed")
     saved = library().numc_ftz_begin()
     try:
         got = storage.expand(stored)
@@ -316,7 +316,8 @@ def bad(**changes: object) -> dict[str, object]:
         (bad(exponent_bits=1), "a weight is packed in no format"),
         (bad(significand_bits=24), "a weight is packed in no format"),
         (bad(exponent_bits=8, finite=True), "a weight is packed in no format"),
-        (bad(parts=2), "a weight is packed in no format"),
+        (bad(parts=4), "a weight is packed in no format"),
+        (bad(parts=2, significand_bits=23), "a weight is packed in no format"),
         (bad(parts=0), "a weight is packed in no format"),
         (bad(group=16), "a weight is packed in no format"),
         (bad(kind="bfp"), "a weight is packed in no format"),

@@ -85,7 +85,7 @@ def _round(x: F64, to: Conversion) -> F64:
     """Round binary64 numbers (exact, or rounded to odd) once to a format."""
     fmt = to.format
     if fmt.parts > 1:
-        return _round_compound(x, fmt.parts)
+        return _round_compound(x, fmt)
     bias = 2 ** (fmt.exponent_bits - 1) - 1
     smallest = 2.0 ** (1 - bias)
     magnitude = np.abs(x)
@@ -131,25 +131,26 @@ def _largest(fmt: Record) -> float:
     return float(np.ldexp((exponent > 0) + fraction / 2**fmt.significand_bits, max(exponent, 1) - bias))
 
 
-def _split(x: F64, count: int) -> list[F64]:
-    """The bf16 parts of a number; where the first is not finite it stands alone and the others are NaN."""
+def _split(x: F64, fmt: Record) -> list[F64]:
+    """The parts of a number; where the first is not finite it stands alone and the others are NaN."""
+    bias = 2 ** (fmt.exponent_bits - 1) - 1
     exponent = np.maximum(_exponent(np.abs(x)), -126)
-    lowest = np.maximum(exponent - 23, -133)
+    lowest = np.maximum(exponent - 23, 1 - bias - fmt.significand_bits)
     parts: list[F64] = []
     rest = x
-    for _ in range(count):
-        quantum = _power(np.maximum(_exponent(np.abs(rest)) - 7, lowest))
+    for _ in range(fmt.parts):
+        quantum = _power(np.maximum(_exponent(np.abs(rest)) - fmt.significand_bits, lowest))
         part = np.rint(rest / quantum) * quantum
         if not parts:
-            part = np.where(np.abs(part) >= 2.0**128, np.copysign(np.inf, part), part)
+            part = np.where(np.abs(part) >= 2.0 ** (bias + 1), np.copysign(np.inf, part), part)
             part = np.where(np.isfinite(x), part, x)
         parts.append(part)
         rest = rest - part
     return parts
 
 
-def _round_compound(x: F64, count: int) -> F64:
-    parts = _split(x, count)
+def _round_compound(x: F64, fmt: Record) -> F64:
+    parts = _split(x, fmt)
     total = sum(parts[1:], parts[0])
     return np.where(np.isfinite(parts[0]), np.copysign(total, x), parts[0])
 
@@ -160,7 +161,7 @@ def _parts(x: F32, to: Conversion) -> list[F32]:
     if to.format.parts == 1:
         return [value]
     with np.errstate(all="ignore"):
-        first, *others = _split(value.astype(np.float64), to.format.parts)
+        first, *others = _split(value.astype(np.float64), to.format)
         others = [np.where(np.isfinite(first), part, first) for part in others]
     return [_to_f32(part) for part in (first, *others)]
 
@@ -250,6 +251,7 @@ SOME_FORMATS = (
     *(name for name, fmt in RECORDS.items() if fmt.is_usual),
     *("e2m0", "e2m1", "e2m3", "e3m2", "e3m4", "e4m11", "e6m9", "e7m23", "e2m23", "e8m0", "e8m1", "e8m12", "e8m22"),
     *("e8m23n", "e8m7n", "e5m10n", "e2m0n", "e2m5n", "e2m0fn", "e2m1fn", "e3m4fn", "e5m2fn", "e7m0fn", "e7m23fn"),
+    *("tf32x2", "fp16x2", "fp16x3", "e5m2x2"),
 )
 
 # Every kind of operator: the named ones are in FMAS.
@@ -257,6 +259,8 @@ SOME_FMAS = (
     *("mac(e6m9)", "macs(e6m9)", "fmac(e6m9)", "fmacs(fp16)", "mac(bf16,datapath=exact)", "macs(e5m2,datapath=exact)"),
     *("mac(e4m3fn:nan)", "mac(e6m9n:rtz)", "mac(fp32)", "fmac(tf32)", "fma(a=fp8_e4m3,b=fp8_e5m2,acc=fp16:rtz)"),
     *("fma(a=bf16x2,b=bf16,acc=bf16x3)", "fma(a=bf16,b=bf16x3,acc=fp32)", "fma(a=bf16x3,b=bf16x2,acc=bf16)"),
+    *("fma(a=tf32x2,acc=fp32,products=3)", "fma(a=fp16x2,b=e5m2,acc=fp32)", "fma(a=fp16x3,acc=e6m9,products=6)"),
+    "fma(a=e5m2x2,b=tf32x3,acc=bf16x2,datapath=exact)",
     *(f"fma(a=bf16x2,acc=bf16x2,products={k},datapath=exact)" for k in (3, 4)),
     *(f"fma(a=bf16x3,acc=bf16x3,products={k},datapath=exact)" for k in (6, 9)),
     *(f"fma(a=bf16,acc={acc},datapath=exact)" for acc in ("bf16", "bf16x2", "bf16x3", "fp32", "e6m9", "e5m10n:odd")),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 USUAL_BIAS = -1 << 30
 """Stands for the bias of IEEE-754, 2^(exponent_bits - 1) - 1."""
 NANS = ("ieee", "ones", "zero", "none")
+_MOST_PARTS = 3
+_BINARY32_PRECISION = 24
 _LEAST_EMIN = -127  # of the code that rounds: below 2^-126 the numbers of binary32 have one distance
 
 
@@ -34,7 +37,7 @@ class Record(Format):
 
     subnormals: False means that values below ``2 ** emin`` become zero (``eXmYn``).
     finite: no infinities; what is beyond the largest value becomes that value.
-    parts: more than 1 means the unevaluated sum of that many numbers of the format (``bf16xN``).
+    parts: more than 1 means the unevaluated sum of that many numbers of the format (``bf16x2``, ``tf32x3``).
     bias: what the exponent field has above the exponent.
     nan: the codes of NaN. "ieee" are those above the infinity, "ones" is the all-ones code of either sign, "zero" that
     of -0, which is then no value, "none" is for formats without a NaN; "" is ieee, or ones without infinities.
@@ -73,6 +76,8 @@ class Record(Format):
         check_range(self)
         if self.emin < _LEAST_EMIN or (self.emin < -126 and not self.subnormals and self.zero):
             raise NumcError(f"format '{self.name}': the smallest normal value is 2^{self.emin}, want 2^-127 and more")
+        if self.parts != 1:
+            _check_parts(self)
 
     # Sizes.
 
@@ -80,6 +85,11 @@ class Record(Format):
     def bits(self) -> int:
         """Storage width, all parts together."""
         return self.parts * (self.signed + self.magnitude_bits)
+
+    @cached_property
+    def part(self) -> Record:
+        """The format of one part of a value; where values have one part, the format."""
+        return replace(self, name=self.name.rpartition("x")[0], parts=1) if self.parts > 1 else self
 
     @property
     def fields(self) -> tuple[tuple[str, int], ...]:
@@ -416,9 +426,22 @@ def _check(fmt: Record) -> None:
         raise NumcError(f"format '{fmt.name}': nan=ieee are the codes above the infinity, which there is none of")
     if fmt.nan == "zero" and not (fmt.signed and fmt.zero):
         raise NumcError(f"format '{fmt.name}': nan=zero is the code of -0, which needs a sign and a zero")
-    is_bf16 = (fmt.exponent_bits, fmt.significand_bits, fmt.subnormals, fmt.finite) == (8, 7, True, False)
-    if fmt.parts not in ((1, 2, 3) if is_bf16 and fmt.signed else (1,)):
-        raise NumcError(f"format '{fmt.name}': {fmt.parts} parts, want 1 to 3 of bf16, 1 of any other")
+
+
+def _check_parts(fmt: Record) -> None:
+    """Sums of parts are binary32 numbers if each part has a sign, subnormals and infinities."""
+    if not (fmt.is_usual and fmt.is_gradual and fmt.significand_bits) or fmt.finite:
+        raise NumcError(f"format '{fmt.name}': parts have a sign, subnormals and infinities, want parts in eXmY")
+    most = min(_MOST_PARTS, -(-_BINARY32_PRECISION // fmt.precision))
+    if fmt.parts > most:
+        raise NumcError(
+            f"format '{fmt.name}': {fmt.parts} parts, want {_ranged(most)} of {fmt.precision} significant bits"
+        )
+
+
+def _ranged(most: int) -> str:
+    """The numbers from 1 to `most` in words."""
+    return "1" if most == 1 else f"1 to {most}"
 
 
 # The accepted names. Record.name is the text the format is printed with: the same for every name of one set of values.
@@ -482,6 +505,7 @@ def p3109(bits: int, precision: int, signed: bool = True, finite: bool = False) 
 
 
 _EXMY = re.compile(r"e(\d+)m(\d+)(?:b(\d+))?(n|fn|fnuz|fnu)?", re.ASCII)
+_PARTS = re.compile(r"([a-z]\w*)x(\d+)", re.ASCII)
 _P3109 = re.compile(r"binary(\d+)p(\d+)([su]?)([ef]?)", re.ASCII)
 _SWITCHES = {"signed": "signed", "subnormals": "subnormals", "zero": "zero", "even": "even_codes"}
 _SYNTAX = "float(X,Y,bias=B,signed=0,subnormals=0,zero=0,infinities=0,nan=ones|zero|none,even=1,largest=CODE)"
@@ -495,6 +519,9 @@ def _read(name: str, sizes: Sequence[str] | None) -> Record | None:
         return None
     if match := _P3109.fullmatch(name):
         return p3109(whole_number(match[1], what), whole_number(match[2], what), match[3] != "u", match[4] == "f")
+    if (match := _PARTS.fullmatch(name)) and (part := RECORDS.get(match[1]) or _read(match[1], None)):
+        count = whole_number(match[2], what)
+        return part if count == 1 else _known(replace(part, name=f"{part.name}x{count}", parts=count, bias=part.bias))
     match = _EXMY.fullmatch(name)
     if match is None:
         return None

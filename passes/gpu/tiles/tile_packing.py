@@ -150,11 +150,11 @@ class Packing:
 
     def _singles(self, w: Writing, x: str) -> list[str]:
         """Append the rounding of single values; returns those, and their parts."""
-        to, count = self.fma.singles[self.number].settled, self.fma.parts[self.number]
+        to = self.fma.singles[self.number].settled
 
         def emit(f: Function) -> Sequence[Value]:
             rounded = emit_round(f, f["x"], to)
-            return [rounded, *emit_parts(f, rounded, count)]
+            return [rounded, *emit_parts(f, rounded, to.format)]
 
         return tile_lines(w, {"x": ("f32", x)}, emit)
 

@@ -26,7 +26,6 @@ import numpy.typing as npt
 from numc.numerics.formats import Format
 from numc.numerics.grammar import parse_conversion
 from numc.passes.kernels.kernel import Kernel
-from numc.passes.kernels.values.unpacked import one_part
 
 
 @dataclass(frozen=True)
@@ -49,6 +48,7 @@ class Layout:
     matrix: 0, or how many words of a row or lane a matrix register takes: panels have whole registers of them. Those of
     lanes behind the last step are -0 if they are bfloat16 numbers, and so are their products: no sum changes, not even
     -0. (The last step of an odd number shares its word with +0, as the operator defines it.)
+    part: the format of each of the parts of a number of several; those of chunks of magnitudes have none.
     code: the format whose codes the panels hold; empty if they hold float32 numbers or words of integers.
     scaled: the codes are those of elements, and the numbers are these times others, which lie where scales do.
     """
@@ -62,6 +62,7 @@ class Layout:
     group: int = 0
     channel: bool = False
     scales: bool = False
+    part: str = ""
     code: str = ""
     scaled: bool = False
     dense: bool = False
@@ -71,7 +72,7 @@ class Layout:
     @property
     def code_format(self) -> Format:
         """The format of the codes, of one part."""
-        return one_part(parse_conversion(self.code).format)
+        return parse_conversion(self.code).format.part
 
     @property
     def bits(self) -> int:
@@ -212,7 +213,8 @@ def layout(kernel: Kernel, side: str) -> Layout:
         alone = {"avx512_bf16": "bf16", "amx_bf16": "bf16", "bytes": first}.get(kernel.fma.datapath.name, "integers")
     sizes = kernel.tile.width, count, kernel.parts(side), kernel.tile.k_block
     matrix = 0 if kernel.matrix is None else kernel.matrix.size
-    return Layout(side, *sizes, *words, alone=alone, matrix=matrix)
+    part = kernel.conversion(side).format.part.name if to is None and kernel.parts(side) > 1 else ""
+    return Layout(side, *sizes, *words, part=part, alone=alone, matrix=matrix)
 
 
 def stored_layout(kernel: Kernel, side: str) -> Layout:

@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from numc.numerics.float_arrays import F32Array
+from numc.numerics.grammar import parse_conversion
 from numc.numerics.numpy_groups import Operand
+from numc.numerics.numpy_rounding import to_nearest
 from numc.passes.kernels.packing.code_arrays import coded
 from numc.passes.kernels.packing.layout import Layout
 
@@ -53,7 +55,7 @@ def _packed_panels(values: F32Array, to: Layout) -> tuple[F32Array, list[Range]]
     ]
     if to.alone:
         return _numbers(whole, depth, to), ranges
-    panels = _panels(_parts(whole, to.parts), to)
+    panels = _panels(_parts(whole, to), to)
     if to.dot and to.side == "lanes":
         panels = _with_room(panels, depth, to)
     return coded(panels, depth, to) if to.code else panels, ranges
@@ -297,21 +299,15 @@ def unpacked(memory: F32Array, shape: tuple[int, int, int], to: Layout) -> F32Ar
     return values
 
 
-def _parts(x: F32Array, count: int) -> list[F32Array]:
-    """emit_parts on arrays of values that are sums of `count` bf16 numbers."""
-    if count == 1:
+def _parts(x: F32Array, to: Layout) -> list[F32Array]:
+    """emit_parts on arrays of values of a compound format."""
+    if to.parts == 1:
         return [x]
-    first = _bf16(x)
+    fmt = parse_conversion(to.part).format
+    first = to_nearest(x, fmt)
     parts, rest = [first], x - first
-    while len(parts) < count:
-        last = len(parts) == count - 1
-        parts.append(np.where(np.isfinite(first), rest if last else _bf16(rest), first))
+    while len(parts) < to.parts:
+        last = len(parts) == to.parts - 1
+        parts.append(np.where(np.isfinite(first), rest if last else to_nearest(rest, fmt), first))
         rest = rest - parts[-1]
     return parts
-
-
-def _bf16(x: F32Array) -> F32Array:
-    """Round to bf16, RNE."""
-    bits = x.view(np.uint32)
-    rounded = (bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))) & np.uint32(0xFFFF0000)
-    return np.where(np.isnan(x), x, rounded.view(np.float32)).astype(np.float32)

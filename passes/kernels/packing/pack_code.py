@@ -361,7 +361,7 @@ def _convert(
     rounded = converted(code, kernel, side, raw, widths)
     if kernel.limits is not None:
         limits = magnitude_range(code, code.cast("bitcast", rounded, "i32"), *limits)
-    for part, value in enumerate(emit_parts(code, rounded, to.parts)):
+    for part, value in enumerate(emit_parts(code, rounded, kernel.conversion(side).format)):
         code.store(value, code.at(place, part * to.width))
     return limits
 

@@ -73,7 +73,7 @@ def _vectors_text(task: Task, name: str, *, fast: bool) -> str:
                 acc, *found = steps.values
                 raw = read(f.at(f["source"], f.fetch(offsets, steps.index), kernel.element("lanes")))
                 rounded = converted(code, kernel, "lanes", raw, widths)
-                parts = emit_parts(code, rounded, kernel.parts("lanes"))
+                parts = emit_parts(code, rounded, kernel.conversion("lanes").format)
                 after = _step(code, kernel, parts, _row(code, kernel, f["data"], steps.index), acc, drawn, fast=fast)
                 if fast:
                     found = list(magnitude_range(code, code.cast("bitcast", rounded, "i32"), *found))
@@ -182,7 +182,7 @@ class _PlaneColumns:
 
         @functools.cache
         def lanes(offset: int) -> list[Value]:
-            return emit_parts(code, _strided(code, self.f.at(at, offset), stride), kernel.parts("lanes"))
+            return emit_parts(code, _strided(code, self.f.at(at, offset), stride), kernel.conversion("lanes").format)
 
         @functools.cache
         def row(k: int) -> list[Value]:

@@ -5,7 +5,7 @@ A kind of formats has a sequence of its own, or the one that takes the values of
 
 from __future__ import annotations
 
-from numc.numerics.formats import FORMATS, Conversion, Fixed, Posit, Record
+from numc.numerics.formats import FORMATS, Conversion, Fixed, Format, Posit, Record
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.ssa import Value
 from numc.passes.kernels.values.carrier import F32, F64, Carrier
@@ -42,18 +42,16 @@ def emit_round(
     return emit_listed(code, x, to, carrier, noise)
 
 
-_BF16 = Conversion(FORMATS["bf16"])
-
-
-def emit_parts(code: Code, x: Value, count: int) -> list[Value]:
-    """Append the split of a bf16xN value into its `count` bf16 parts; a non-finite value is that in every part."""
-    if count == 1:
+def emit_parts(code: Code, x: Value, fmt: Format) -> list[Value]:
+    """Append the split of a value of a format into its parts; a non-finite value is that in every part."""
+    if fmt.parts == 1:
         return [x]
-    parts = [emit_round(code, x, _BF16)]
+    to = Conversion(fmt.part)
+    parts = [emit_round(code, x, to)]
     rest = x
-    for n in range(1, count):
+    for n in range(1, fmt.parts):
         rest = code.binary("subf", rest, parts[-1])
-        parts.append(rest if n == count - 1 else emit_round(code, rest, _BF16))
+        parts.append(rest if n == fmt.parts - 1 else emit_round(code, rest, to))
     finite = _is_finite(code, parts[0])
     return [parts[0]] + [code.select(finite, part, parts[0]) for part in parts[1:]]
 
@@ -71,19 +69,14 @@ def _with_sign_of(code: Code, value: Value, x: Value, carrier: Carrier) -> Value
     return code.cast("bitcast", bits, carrier.f)
 
 
-def _last_bf16(to: Conversion) -> Conversion:
-    """The rounding of the last part of a compound number: as the conversion says."""
-    return Conversion(_BF16.format, to.rounding)
-
-
 def _compound_f32(code: Code, x: Value, to: Conversion, noise: Noise) -> Value:
-    """x0 = BF(x), x1 = BF(x - x0), x2 = BF(x - x0 - x1): the value x0 + x1 or x0 + x1 + x2."""
-    parts = to.format.parts
-    first = total = emit_round(code, x, _BF16)
+    """x0 = F(x), x1 = F(x - x0), x2 = F(x - x0 - x1): the value x0 + x1 or x0 + x1 + x2; the last F is that of `to`."""
+    parts, nearest, at_last = to.format.parts, Conversion(to.format.part), Conversion(to.format.part, to.rounding)
+    first = total = emit_round(code, x, nearest)
     rest = code.binary("subf", x, first)
     for n in range(1, parts):
         last = n == parts - 1
-        part = emit_round(code, rest, _last_bf16(to) if last else _BF16, noise=noise)
+        part = emit_round(code, rest, at_last if last else nearest, noise=noise)
         total = code.binary("addf", total, part)
         rest = rest if last else code.binary("subf", rest, part)
     return code.select(_is_finite(code, first), _with_sign_of(code, total, x, F32), first)
@@ -91,7 +84,7 @@ def _compound_f32(code: Code, x: Value, to: Conversion, noise: Noise) -> Value:
 
 def _compound_f64(code: Code, x: Value, to: Conversion, noise: Noise) -> Value:
     """The compound rounding of an exact value (here: rounded to odd): no part goes below the ulp of the f32 carrier."""
-    i, bias = "i64", F64.bias
+    i, bias, fmt = "i64", F64.bias, to.format
 
     def exponent(value: Value) -> Value:
         field = code.binary("shrui", code.cast("bitcast", value, i), code.int(52, i))
@@ -99,18 +92,18 @@ def _compound_f64(code: Code, x: Value, to: Conversion, noise: Noise) -> Value:
 
     floor = code.binary("maxsi", exponent(x), code.int(bias - 126, i))
     floor = code.binary("subi", floor, code.int(23, i))
-    floor = code.binary("maxsi", floor, code.int(bias - 133, i))
+    floor = code.binary("maxsi", floor, code.int(bias + fmt.part.unit_exponent, i))
     rest = total = first = x
-    for n in range(to.format.parts):
-        quantum = code.binary("maxsi", code.binary("subi", exponent(rest), code.int(7, i)), floor)
+    for n in range(fmt.parts):
+        quantum = code.binary("maxsi", code.binary("subi", exponent(rest), code.int(fmt.precision - 1, i)), floor)
         field = code.binary("addi", quantum, code.int(52, i))
         magic_bits = code.binary("shli", field, code.int(52, i))
         magic = code.cast("bitcast", code.binary("ori", magic_bits, code.int(1 << 51, i)), "f64")
         part = code.binary("subf", code.binary("addf", rest, magic), magic)
-        if n == to.format.parts - 1 and to.noise is not None:
+        if n == fmt.parts - 1 and to.noise is not None:
             part = _noisy_part(code, rest, part, quantum, to.noise.bits, noise)
         if n == 0:
-            first = _saturate_to_infinity(code, part)
+            first = _saturate_to_infinity(code, part, fmt.part.emax + 1)
         rest = code.binary("subf", rest, part)
         total = code.binary("addf", total, part) if n else part
     magnitude = code.binary("andi", code.cast("bitcast", first, i), code.int(F64.sign - 1, i))
@@ -130,13 +123,13 @@ def _noisy_part(code: Code, rest: Value, nearest: Value, quantum: Value, bits: i
     return _with_sign_of(code, code.select(reaches(code, quanta, noise, bits, F64), up, down), rest, F64)
 
 
-def _saturate_to_infinity(code: Code, x: Value) -> Value:
-    """A bf16 that reached 2^128 is an infinity; NaN and infinities stay."""
+def _saturate_to_infinity(code: Code, x: Value, exponent: int) -> Value:
+    """`x`, of which what has reached 2^exponent is an infinity; NaN and infinities stay."""
     bits = code.cast("bitcast", x, "i64")
     magnitude = code.binary("andi", bits, code.int(F64.sign - 1, "i64"))
     sign = code.binary("andi", bits, code.int(F64.sign, "i64"))
     overflowed = code.binary("ori", sign, code.int(F64.infinity, "i64"))
     infinite = code.cast("bitcast", overflowed, "f64")
-    at_least = code.compare("uge", magnitude, code.int(F64.power(128), "i64"))
+    at_least = code.compare("uge", magnitude, code.int(F64.power(exponent), "i64"))
     is_number = code.compare("ule", magnitude, code.int(F64.infinity, "i64"))
     return code.select(code.binary("andi", at_least, is_number), infinite, x)

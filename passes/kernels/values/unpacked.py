@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from numc.numerics.formats import RECORDS, Fixed, Format, Record
+from numc.numerics.formats import RECORDS, Fixed, Format
 from numc.numerics.groups import GroupFormat
 from numc.passes.kernels.builder import Code
 from numc.passes.kernels.isa.instruction_set import InstructionSet
@@ -21,11 +19,6 @@ def reads_codes(fmt: Format) -> bool:
     return fmt.is_usual or _is_integer(fmt) or (fmt.parts == 1 and fmt.bits <= _MOST_LISTED_BITS)
 
 
-def one_part(fmt: Format) -> Format:
-    """The format of one part of a value."""
-    return replace(fmt, parts=1) if isinstance(fmt, Record) else fmt
-
-
 def emit_unpacked(
     code: Code, words: tuple[Value, Value | None], first: int | Value, fmt: Format, isa: InstructionSet
 ) -> Value:
@@ -33,7 +26,7 @@ def emit_unpacked(
 
     words: that vector and the one that follows, None if no code goes on there. fmt: a format that `reads_codes` takes.
     """
-    fmt, (low, high) = one_part(fmt), words
+    fmt, (low, high) = fmt.part, words
     if high is not None:
         bits, first = _joined(code, low, high, first), 0
     else:

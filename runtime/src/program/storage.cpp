@@ -297,11 +297,12 @@ void place(const Storage &s, const Panels &p, const uint32_t *words, uint64_t in
 // The bits that one row or lane takes in the file, or 0 if no format has such sizes.
 Size bits_of_row(const Storage &s) {
   const int e = s.exponent_bits, m = s.significand_bits;
-  const bool is_bf16 = e == 8 && m == 7 && s.subnormals && !s.finite;
+  // Each part has subnormals and infinities, and all of them but the last have fewer bits than float32.
+  const bool adds = m > 0 && s.subnormals && !s.finite && (s.parts - 1) * (m + 1) < 24;
   if (s.kind == Storage::kListed && (m < 1 || m > 8 || e != (s.group != 0 ? 32 : 0))) return {0};
   const bool grouped =
       s.kind == Storage::kBfp || s.kind == Storage::kMx || (s.kind == Storage::kListed && s.group != 0);
-  const int most = s.kind == Storage::kBfp ? chunks(s) : s.kind == Storage::kFloat && is_bf16 ? 3 : 1;
+  const int most = s.kind == Storage::kBfp ? chunks(s) : s.kind == Storage::kFloat && adds ? 3 : 1;
   if (s.parts < 1 || s.parts > most) return {0};
   if ((s.group != 0) != grouped) return {0};
   if (s.kind == Storage::kFloat) {
