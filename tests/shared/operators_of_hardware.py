@@ -11,7 +11,8 @@ OTHERS = [
     "mac(fp16:odd,datapath=exact)", "fma(a=nf4,acc=e4m3)", "fma(a=fixed(3,4),acc=fixed(10,8))", "fmac(binary8p3)",
     "fmac(e4m3fnuz)", "fmac(e4m3fn:rdn:nan)", "fmac(e5m2:sat)", "fmac(e8m4n:rna,datapath=exact)", "fmac(e3m0)",
     "fma(a=bf16,b=mxfp4,acc=bf16x2:sr8)", "fma(a=fp16,acc=fixed(8,8):rup,datapath=exact)",
-    "fma(a=bf16x2,acc=fp32,datapath=exact)", "fma(a=fp16x2,acc=fp32,products=3)", "fma(a=e4m3,acc=e4m3,datapath=fused(l=4,bits=5,least=-3))",
+    "fma(a=bf16x2,acc=fp32,datapath=exact)", "fma(a=fp16x2,acc=fp32,products=3)",
+    "fma(a=e4m3,acc=e4m3,datapath=fused(l=4,bits=5,least=-3))",
     "fmac(posit8)", "fmac(posit(6,1):sr4)", "fma(a=posit16,acc=posit16:sat,datapath=exact)", "fma(a=bf16,acc=nf4)",
     "fma(a=table(-2,-0.7,0,1,3),acc=table(-4,-1,0,0.125,6,40):rup,datapath=exact)",
 ]  # fmt: skip
