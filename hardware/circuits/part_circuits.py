@@ -25,8 +25,11 @@ def products(op: Fma) -> Circuit:
 
     def every(**ports: Whole) -> dict[str, Whole]:
         if op.multiplies == "elements":
-            elements = scaled_block_circuits.products_of(*scaled_block_circuits.sides(op, of.products, ports))
-            return {f"p{n}": each for n, each in enumerate(elements)}
+            sides = scaled_block_circuits.sides(op, of.products, ports)
+            if op.datapath["run"]:  # the sum of a run is one of whole numbers
+                return {f"p{n}": each for n, each in enumerate(scaled_block_circuits.products_of(*sides))}
+            reals = (multiply(i, j) for i, j in zip(*(side.elements for side in sides), strict=True))
+            return {name: each for n, real in enumerate(reals) for name, each in _named(f"p{n}", real).items()}
         if op.groups:
             ports = {"a_scale": 0, "b_scale": 0, **ports}
             both = groups_of(op, of.products, ports)

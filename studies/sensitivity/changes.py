@@ -30,13 +30,13 @@ def changes(fma: Fma, layers: Sequence[Layer], widths: Sequence[int]) -> tuple[C
 
     widths: the significand bits of accumulators. Raises NumcError for a model without contractions.
     """
-    tried = [Change("all", "everything", f"default {fma}")]
+    tried = [Change("all", "everything", f"default fma = {fma}")]
     for by in ("layer", "kind", "role"):
         among = groups(layers, by)
         if by == "layer" or len(among) > 1:
             tried += [Change(by, each.name, f"default fp32\n{each.rule} fma = {fma}") for each in among]
-    tried += [Change("operand", name, f"default {text}") for name, text in operands(fma).items()]
-    tried += [Change("accumulator", name, f"default {text}") for name, text in accumulators(fma, widths).items()]
+    tried += [Change("operand", name, f"default fma = {text}") for name, text in operands(fma).items()]
+    tried += [Change("accumulator", name, f"default fma = {text}") for name, text in accumulators(fma, widths).items()]
     return tuple(tried)
 
 

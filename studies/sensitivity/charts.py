@@ -76,6 +76,7 @@ def _chart(
         metric = METRICS[name]
         y = linear(f"{name} (%)" if metric.percent else name, values, "high" if metric.best == "max" else "low")
     told = tuple(f"{part.name}: {name} {value(part):.4g}" for _, part in places)
-    line = Series(label=title, points=tuple((at, value(part)) for at, part in places), colour="c0", shape=1, told=told)
+    label = {"layers": "each layer alone"}.get(short, "each width")
+    line = Series(label=label, points=tuple((at, value(part)) for at, part in places), colour="c0", shape=1, told=told)
     rules = (Rule("y", whole, _ALL),) if math.isfinite(whole) and 0 < y.place(whole) < 1 else ()
     return Chart(name=f"{short}-{name}", title=f"{title}: {name}", x=x, y=y, series=(line,), rules=rules)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -47,10 +48,10 @@ def training_sensitivity(
     op = parse_fma(fma)
     for width in checked(widths, "widths", (list, tuple), "a sequence of significand bits"):
         checked_integer(width, "a width of widths", 1, 23)
-    tried = [Change("all", "everything", f"default {op}")]
+    tried = [Change("all", "everything", f"default fma = {op}")]
     tried += [Change("role", role, f"default fp32\nrole {role} fma = {op}") for role in ROLES]
-    tried += [Change("operand", name, f"default {text}") for name, text in operands(op).items()]
-    tried += [Change("accumulator", name, f"default {text}") for name, text in accumulators(op, widths).items()]
+    tried += [Change("operand", name, f"default fma = {text}") for name, text in operands(op).items()]
+    tried += [Change("accumulator", name, f"default fma = {text}") for name, text in accumulators(op, widths).items()]
     exact = _gradients(module, inputs, loss, "default fp32")
     energy = float((exact**2).sum())
     if energy == 0:
@@ -69,8 +70,9 @@ def sensitivity_of_file(
 ) -> tuple[Part, ...]:
     """Return the `training_sensitivity` of a step of an exported program in a file (``.pt2``).
 
-    data: its inputs by name, or the one it has; the loss is the cross entropy of class numbers, or the mean squared
-    error of values. Raises NumcError for a file, inputs and labels that are none of it, and as `training_sensitivity`.
+    data: its inputs by name, or the one it has; the loss is the cross entropy of class numbers, whose scores are in the
+    last axis of the output or, as torch has it, in the second, or the mean squared error of values. Raises NumcError
+    for a file, inputs and labels that are none of it, and as `training_sensitivity`.
     """
     program = read_program(path)
     names = list(program.graph_signature.user_inputs)
@@ -87,12 +89,18 @@ def sensitivity_of_file(
     measure = torch.nn.functional.cross_entropy if classes else torch.nn.functional.mse_loss
 
     def loss(outputs: torch.Tensor) -> torch.Tensor:
+        if classes and outputs.shape[:-1] == wanted.shape:
+            return measure(outputs.flatten(0, -2), wanted.flatten())
         return measure(outputs, wanted)
 
     try:
-        loss(module(*inputs))
+        outputs = module(*inputs)
+        if isinstance(outputs, torch.Tensor):
+            loss(outputs)
     except Exception as error:
         raise NumcError(f"{path}: these samples make no step of it: {one_line(str(error), 200)}") from None
+    if not isinstance(outputs, torch.Tensor):
+        raise NumcError(f"{path}: gives a {type(outputs).__name__}, want one tensor, which the labels are of")
     return training_sensitivity(module, inputs, loss, fma=fma, widths=widths)
 
 
@@ -100,7 +108,9 @@ def _gradients(
     module: torch.nn.Module, inputs: Sequence[torch.Tensor], loss: Callable[[torch.Tensor], torch.Tensor], policy: str
 ) -> np.ndarray:
     """The gradients of all parameters in an arithmetic, one after the other, in float64."""
-    step = copy.deepcopy(module)
+    with warnings.catch_warnings():  # that torch copies an exported program by names it calls deprecated
+        warnings.simplefilter("ignore", FutureWarning)
+        step = copy.deepcopy(module)
     step.zero_grad()
     # torch traces one function for a limited number of backends. Dropout is the same in all arithmetics.
     limits = torch._dynamo.config.patch(recompile_limit=10_000, accumulated_recompile_limit=10_000)

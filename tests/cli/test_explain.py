@@ -186,14 +186,24 @@ def test_a_sensitivity_is_a_table(numc_run, tmp_path):
     assert (tmp_path / "page.html").read_text().startswith("<!DOCTYPE html>")
 
 
+class Pair(torch.nn.Linear):
+    """A model of two results."""
+
+    def __init__(self):
+        super().__init__(6, 3)
+
+    def forward(self, x):
+        return super().forward(x), x
+
+
 @pytest.fixture
 def step(tmp_path):
-    """A network, samples of a step, and the files that hold them."""
+    """A network of positions, samples of a step, and the files that hold them."""
     torch.manual_seed(1)
     network = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
-    x, classes = torch.randn(10, 6), torch.randint(3, (10,))
+    x, classes = torch.randn(2, 5, 6), torch.randint(3, (2, 5))
     torch.export.save(torch.export.export(network, (x,)), tmp_path / "net.pt2")
-    for name, values in (("x", x), ("y", classes), ("short", classes[:4])):
+    for name, values in (("x", x), ("y", classes), ("short", classes[:, :4])):
         np.save(tmp_path / f"{name}.npy", values.numpy())
     return network, x, classes
 
@@ -210,7 +220,7 @@ def test_the_sensitivity_of_a_training_step_is_that_of_the_function(numc_run, st
     told = {(row["what"], row["name"]): row["error"] for row in json.loads(done.out)}
 
     def loss(outputs):
-        return torch.nn.functional.cross_entropy(outputs, classes)
+        return torch.nn.functional.cross_entropy(outputs.flatten(0, 1), classes.flatten())
 
     parts = numc.training_sensitivity(network, (x,), loss, fma="fmac(e4m3)", widths=(7,))
     assert told == {(part.what, part.name): pytest.approx(part.error, rel=1e-6) for part in parts}
@@ -220,12 +230,14 @@ def test_the_sensitivity_of_a_training_step_is_that_of_the_function(numc_run, st
 def test_what_is_no_training_step(numc_run, step, tmp_path):
     x, y, short = (tmp_path / f"{name}.npy" for name in ("x", "y", "short"))
     torch.export.save(torch.export.export(torch.nn.ReLU(), (step[1],)), tmp_path / "relu.pt2")
+    torch.export.save(torch.export.export(Pair(), (step[1],)), tmp_path / "pair.pt2")
     (tmp_path / "net.onnx").touch()
     for model, samples, says in (
         ("net.pt2", ["--data", x], "--training is about a step, whose loss has labels: give --data and --labels"),
         ("net.onnx", ["--data", x, "--labels", y], "net.onnx': want an exported program of PyTorch (.pt2)"),
         ("net.pt2", ["--data", x, "--labels", short], "net.pt2: these samples make no step of it: "),
         ("net.pt2", ["--data", f"u={x}", "--data", f"v={x}", "--labels", y], "net.pt2: inputs 'u', 'v', want 'input'"),
+        ("pair.pt2", ["--data", x, "--labels", y], "pair.pt2: gives a tuple, want one tensor, which the labels are of"),
         ("relu.pt2", ["--data", x, "--labels", y], "relu.pt2: has no parameters, want a model that can be trained"),
     ):
         done = numc_run("explain", tmp_path / model, *TRAINING, *samples)

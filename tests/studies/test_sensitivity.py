@@ -10,7 +10,9 @@ import pytest
 import numc
 from html_pages import Page
 from numc.numerics.grammar import parse_fma
-from numc.studies.sensitivity.changes import accumulators, operands
+from numc.numerics.policy.layer import Layer
+from numc.numerics.policy.text import parse_policy
+from numc.studies.sensitivity.changes import accumulators, changes, operands
 from rooms import ROOT
 
 MLP = ROOT / "examples" / "digits" / "mlp.onnx"
@@ -65,6 +67,15 @@ def test_parts_of_operators():
     assert accumulators(parse_fma("mxfp8"), (7, 23)) == {"fp32": "fma(a=mxfp8_e4m3,acc=fp32)"}
     assert list(accumulators(parse_fma("hopper_bf16"), (7,))) == ["bf16:rtz"]
     assert accumulators(parse_fma("fma(a=fp16,acc=fixed(8,8))"), (7,)) == {}
+
+
+def test_the_rest_of_the_model_is_fp32():
+    """hfp8_fwd, which `fma(a=e4m3,acc=fp32)` is, names a format, too: alone in a rule it would round all operations."""
+    layers = [Layer(name, ("matmul",), position=n) for n, name in enumerate(("first", "second"))]
+    for change in changes(parse_fma(OPERATOR), layers, (3, 7)):
+        fma, ops = parse_policy(change.policy).default
+        assert str(ops) == "fp32", change
+        assert (str(fma) == "fp32") == (change.what == "layer"), change
 
 
 @pytest.mark.parametrize("widths", [(0,), (24,), 7])
