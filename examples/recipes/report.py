@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from cells import difference, markdown, spread, visible
+from switches import DYNAMIC, PLACES, SwitchPictures, share
 from training import Outcome
 
 from numc.hardware.areas import table
@@ -31,6 +32,10 @@ def tables(study: str, runs: Runs) -> Iterator[str]:
     """Yield the tables of a study."""
     if study == "all":
         yield beside_area(runs)
+    if study == "switch":
+        for task, by_arm in runs.items():
+            yield from of_switches(task, by_arm)
+        return
     for by_arm in runs.values():
         for name in MEASURES:
             yield of_measure(name, by_arm)
@@ -42,12 +47,12 @@ def tables(study: str, runs: Runs) -> Iterator[str]:
         yield within(by_arm)
 
 
-def of_measure(name: str, runs: Mapping[str, Sequence[Outcome]]) -> str:
+def of_measure(name: str, runs: Mapping[str, Sequence[Outcome]], head: str = "recipe") -> str:
     """Return a measure of all arms: its values, differences to the first arm, and what could have been seen of them."""
     value, form = MEASURES[name]
     first, *_ = runs
     base = [value(run) for run in runs[first]]
-    rows = [["recipe", name, f"minus {first}", "could have seen"]]
+    rows = [[head, name, f"minus {first}", "could have seen"]]
     for arm, outcomes in runs.items():
         mine = [value(run) for run in outcomes]
         told = ["", ""] if arm == first else [difference(mine, base, form), visible(mine, base, form)]
@@ -63,6 +68,22 @@ def shares(runs: Mapping[str, Sequence[Outcome]]) -> str:
         parts = [sum(n for op, n in run.fmas.items() if f"8,{bits - 1})" in op) / total for bits in (4, 6)]
         rows.append([arm, *(f"{part:.1%}" if part else "" for part in parts), _told(gates(run.fmas))])
     return markdown(rows)
+
+
+def of_switches(task: SwitchPictures, runs: Mapping[str, Sequence[Outcome]]) -> Iterator[str]:
+    """Yield what a low arithmetic costs by the blocks it has, and the controls beside dynamic precision."""
+    head = f"low is {task.low.partition(' ')[0]}"
+    for name in MEASURES:
+        yield of_measure(name, runs, head)
+    rows = [[head, "multiply-adds in it (%)", *(f"{name}, minus {DYNAMIC}" for name in MEASURES)]]
+    for arm in (DYNAMIC, *PLACES):
+        pairs = (
+            ([value(run) for run in runs[arm]], [value(run) for run in runs[DYNAMIC]], form)
+            for value, form in MEASURES.values()
+        )
+        told = ["", ""] if arm == DYNAMIC else [difference(*pair) for pair in pairs]
+        rows.append([arm, spread([100 * share(run) for run in runs[arm]], ".1f"), *told])
+    yield markdown(rows)
 
 
 def within(runs: Mapping[str, Sequence[Outcome]]) -> str:

@@ -22,18 +22,21 @@ from problems import TASKS
 from results import Results
 from sources import DataError
 from study import RefusedError, carry_out, positive, status
+from switches import SWITCHES, SwitchTrainer
 from training import Outcome, Trainer
 from unit import UNIT, UnitTrainer
 
-SEEDS = {"booster": 10, "accumulators": 6, "unit": 4, "all": 5}
+SEEDS = {"booster": 10, "accumulators": 6, "unit": 4, "switch": 10, "all": 10}
 """Study -> the seeds of its page."""
+TRAINERS: dict[str, Any] = {"unit": UnitTrainer, "switch": SwitchTrainer}
+"""Study -> its trainer, where that is not `Trainer`."""
 QUICK = {"steps": 4, "last": 1}
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("study", choices=SEEDS, help="booster, accumulators, unit (scaling), or all recipes")
+    parser.add_argument("study", choices=SEEDS, help="booster, accumulators, unit (scaling), switch, or all recipes")
     parser.add_argument("--arm", action="append", metavar="NAME", help="instead of all; the first is always there")
     names = [task.name for task in TASKS]
     parser.add_argument("--task", choices=names, action="append", help="of the study all, instead of all; repeatable")
@@ -46,13 +49,14 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def tasks_of(study: str, quick: bool = False) -> list[Any]:
     """Return the tasks of a study."""
-    tasks = [UNIT] if study == "unit" else list(TASKS if study == "all" else TASKS[:1])
+    own: dict[str, list[Any]] = {"unit": [UNIT], "switch": list(SWITCHES), "all": list(TASKS)}
+    tasks = own.get(study, list(TASKS[:1]))
     return [replace(task, **QUICK) for task in tasks] if quick else tasks
 
 
 def arms_of(study: str) -> list[str]:
     """Return the names of the arms of a study; the first one is what others are compared with."""
-    return list(UnitTrainer.ARMS if study == "unit" else arms.STUDIES[study])
+    return list(TRAINERS[study].ARMS if study in TRAINERS else arms.STUDIES[study])
 
 
 def report_runs(args: argparse.Namespace) -> None:
@@ -69,7 +73,7 @@ def report_runs(args: argparse.Namespace) -> None:
             task.held_out()
     except DataError as error:
         raise RefusedError(str(error)) from None
-    trainer = functools.cache(UnitTrainer if args.study == "unit" else Trainer)
+    trainer = functools.cache(TRAINERS.get(args.study, Trainer))
     results = Results(args.results, Outcome)
     seeds = range(1 if args.quick else args.seeds or SEEDS[args.study])
     carry_out(

@@ -59,8 +59,12 @@ class Trainer:
         compiled = torch.compile(backend=numc.backend())
         self._step, self._predict = compiled(step), compiled(predict)
 
+    def arm(self, name: str, seed: int) -> arms.Arm:
+        """Return an arm by its name; seed: for arms that depend on others of the same seed."""
+        return arms.ARMS[name]
+
     def run(self, name: str, seed: int, tick: Callable[[], None] = lambda: None) -> Outcome:
-        """Train by a recipe of arms.ARMS, from the weights and with the batches of a seed, and judge it.
+        """Train by the recipe of an arm, from the weights and with the batches of a seed, and judge it.
 
         torch computes losses from the logits in binary64, so that they show the errors of the network alone.
         """
@@ -70,7 +74,7 @@ class Trainer:
         for state in self._optimizer.state.values():
             state["momentum_buffer"].zero_()
         self.model.train()
-        arm = arms.ARMS[name]
+        arm = self.arm(name, seed)
         recipe, losses = arm.recipe(self.task, seed), []
         for x, y in islice(self.task.batches(seed), self.task.steps):
             with recipe:

