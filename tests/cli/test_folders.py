@@ -97,7 +97,7 @@ def test_diff_of_one_folder_under_two_units(numc_run, tiny, tokens):
     assert json.loads(again.out) == found
 
 
-@pytest.mark.all
+@pytest.mark.slow
 def test_diff_of_two_folders(numc_run, tiny, tuned, tokens, tmp_path):
     windows = ["--tokens", tokens, "--length", "16"]
     found = json.loads(numc_run("diff", tiny, tuned, "--fma", "mp", *windows, "--json").out)

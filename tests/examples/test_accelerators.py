@@ -43,14 +43,8 @@ def test_every_unit_is_there_and_none_differs_from_its_model(script, rows) -> No
             assert row["published"]["differ"] == 0
 
 
-@pytest.mark.all
-@pytest.mark.parametrize(
-    "names",
-    [
-        ["cdna1_bf16"],
-        pytest.param(["mp", "hopper_e4m3", "blackwell_nvfp4", "turing_int8"], marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("names", [["cdna1_bf16"], ["mp", "hopper_e4m3", "blackwell_nvfp4", "turing_int8"]])
 def test_what_is_measured_again_is_the_same(script, rows, names: list[str]) -> None:
     """One unit of each kind: the errors of the networks and of dot products, to the last bit."""
     found = {row["names"][0]: row for row in rows}
