@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import arithmetic_vectorised as reference
 import numc
 from numc.compiler.lower import lowered
 from numc.compiler.options import Options
@@ -232,3 +233,16 @@ def test_nothing_to_gain() -> None:
     model = ROOT / "examples" / "digits" / "mlp.onnx"
     contents = numc.compile(model, fma="fp32", pack_weights=True).contents
     assert [w.storage for w in contents.abi.weights] == [None] * len(contents.weights)
+
+
+@pytest.mark.parametrize("fma", ["fma(a=tf32x2,acc=fp32,products=3)", "fma(a=fp16,b=e5m2x3,acc=fp32)"])
+def test_weights_of_several_parts(fma: str, tmp_path: Path) -> None:
+    """Panels are packed before a run, from values or from what a file holds: the definition, to the bit."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((5, 300), np.float32)
+    layer = torch.nn.Linear(300, 33, bias=False)
+    program = numc.compile(layer, (torch.from_numpy(x),), fma=fma, pack_weights=True)
+    program.save(tmp_path / "p.numc")
+    want = reference.matmul(x, layer.weight.detach().numpy().T, fma=fma)
+    for each in (program, numc.load(tmp_path / "p.numc")):
+        assert reference.first_mismatch(np.asarray(each(x)), want) is None
