@@ -170,6 +170,22 @@ def test_each_operation_is_rounded_once(name: str) -> None:
             np.testing.assert_array_equal(eager[key].to(torch.float64).numpy(), value.astype(float), err_msg=key)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_numbers_beside_narrow_tensors(dtype: Any) -> None:
+    """Eager torch rounds some of them to the dtype, and reads others as float32."""
+    tenth = torch.tensor(0.1)
+    functions = [
+        *(lambda x: x + 0.7, lambda x: x - 0.7, lambda x: 0.7 - x, lambda x: x % 0.7, lambda x: x + tenth),
+        *(lambda x: 1.7**x, lambda x: x.abs() ** 0.7, lambda x: x % tenth, lambda x: torch.atan2(x, tenth)),
+        *(lambda x: x * 0 + 0.7 == 0.7, lambda x: x * 0 + tenth >= tenth, lambda x: x.abs() ** tenth),
+        *(lambda x: x * 0.7, lambda x: x / 0.7, lambda x: x * tenth, lambda x: x.clamp(-0.7, 0.1)),
+    ]
+    x = (torch.randn(4000, generator=torch.Generator().manual_seed(0)) * 3).to(dtype)
+    module = Calls(lambda x: [function(x) for function in functions])
+    for n, (found, want) in enumerate(zip(numc.compile(module, (x,))(x).values(), module(x), strict=True)):
+        assert torch.equal(found, want), n
+
+
 class Block(nn.Module):
     """An embedding, attention and a feed-forward network."""
 

@@ -87,6 +87,21 @@ def test_a_view_of_what_has_other_strides_when_it_is_decomposed() -> None:
     check([attended], *(torch.randn(2, 5, 4, 8, generator=generator) for _ in range(3)))
 
 
+def test_integers_with_floats_and_at_their_limits() -> None:
+    wide = torch.tensor([0, 1, 2, 2**63 - 1, -(2**63), -1])
+    check(
+        [
+            *(lambda x, y, n: x * 2.5, lambda x, y, n: x % 0.7, lambda x, y, n: x - 0.5, lambda x, y, n: x * 300),
+            *(lambda x, y, n: y * 2.5, lambda x, y, n: y % 0.7, lambda x, y, n: torch.sub(x, 2.5, alpha=3)),
+            *(lambda x, y, n: F.threshold(n, 0.5, -7.0), lambda x, y, n: torch.isclose(n[:, None], n)),
+            lambda x, y, n: torch.pow(n[:3], torch.tensor([65536, 2**40, 65536])),
+        ],
+        torch.tensor([0, 1, -5, 100, 127, -128], dtype=torch.int8),
+        torch.tensor([0, 1, 5, 100, 127, 255], dtype=torch.uint8),
+        wide,
+    )
+
+
 def test_limits_that_are_tensors() -> None:
     """Of bool, of uint8 above 127, and of numbers and integers at once."""
     check(

@@ -35,13 +35,24 @@ _EXACT = frozenset(
         *(aten._unsafe_view, aten.max_pool2d_with_indices, aten.max_pool3d_with_indices),
     }
 )
-# Numbers beside tensors are float32, but torch rounds these to the dtype first.
-_ROUNDED_NUMBERS = {
-    aten.add.Tensor: "alpha",
-    aten.sub.Tensor: "alpha",
-    aten.pow.Tensor_Scalar: 1,
-    aten.constant_pad_nd.default: 2,
+_COMPARISONS = (aten.eq, aten.ne, aten.lt, aten.le, aten.gt, aten.ge)
+# Numbers beside tensors are float32, but eager torch rounds these to the dtype first.
+_ROUNDED_NUMBERS: Mapping[Any, tuple[int | str, ...]] = {
+    aten.add.Tensor: (0, 1, "alpha"),
+    aten.sub.Tensor: (0, 1, "alpha"),
+    aten.pow.Tensor_Scalar: (1,),
+    aten.pow.Scalar: (0,),
+    aten.remainder.Scalar: (1,),
+    aten.constant_pad_nd.default: (2,),
+    **{packet.Scalar: (1,) for packet in _COMPARISONS},
 }
+# Of these it rounds a tensor of float32 without dimensions, too.
+_ROUNDED_TENSORS = frozenset(
+    {
+        *(aten.add.Tensor, aten.sub.Tensor, aten.remainder.Tensor, aten.pow.Tensor_Tensor, aten.atan2.default),
+        *(packet.Tensor for packet in _COMPARISONS),
+    }
+)
 
 # Where the number is that all elements are.
 _FILLED = {aten.full.default: 1, aten.full_like.default: 1, aten.scalar_tensor.default: 0}
@@ -101,13 +112,14 @@ class _Widened:
         return self._converted(node, self.values[node], value.dtype) if is_narrow(value) else self.values[node]
 
     def _computed(self, node: fx.Node) -> fx.Node:
-        made = self.graph.node_copy(node, self.values.__getitem__)
+        dtype = _narrow_operand(node)
+        made = self.graph.node_copy(node, lambda operand: self._operand(node, operand, dtype))
         made.args, made.kwargs = map_aggregate(made.args, _wide_dtype), map_aggregate(made.kwargs, _wide_dtype)
-        place = _ROUNDED_NUMBERS.get(node.target)
-        if isinstance(place, int) and place < len(made.args):
-            made.update_arg(place, _in_dtype(made.args[place], node))
-        elif place in made.kwargs:
-            made.update_kwarg(place, _in_dtype(made.kwargs[place], node))
+        for place in _ROUNDED_NUMBERS.get(node.target, ()):
+            if isinstance(place, int) and place < len(made.args):
+                made.update_arg(place, _in_dtype(made.args[place], dtype))
+            elif isinstance(place, str) and place in made.kwargs:
+                made.update_kwarg(place, _in_dtype(made.kwargs[place], dtype))
         made.meta = {"val": widened(node.meta.get("val"))}
         filled = _FILLED.get(node.target)
         if filled is not None and node.meta["val"].dtype in NARROW_DTYPES and _is_long(made.args[filled]):
@@ -115,6 +127,15 @@ class _Widened:
             made.meta = {"val": made.meta["val"].double()}
         self._name(node, made)
         return made
+
+    def _operand(self, node: fx.Node, operand: fx.Node, dtype: torch.dtype | None) -> fx.Node:
+        """Return what an operand of a node has become, rounded to the dtype of the others where eager torch does so."""
+        value, made = operand.meta.get("val"), self.values[operand]
+        if dtype is None or node.target not in _ROUNDED_TENSORS or not isinstance(value, torch.Tensor) or value.dim():
+            return made
+        if value.dtype != torch.float32:
+            return made
+        return self._converted(operand, self._converted(operand, made, dtype), torch.float32)
 
     def _rounded(self, node: fx.Node, value: fx.Node) -> fx.Node:
         dtype = node.meta["val"].dtype
@@ -144,12 +165,20 @@ def _is_rounding(node: Any, result: Any) -> bool:
     return bool(result.dtype.is_floating_point and value.dtype != torch.bool)
 
 
-def _in_dtype(number: Any, node: fx.Node) -> Any:
-    """Return a number as the narrow dtype of what an operation yields has it."""
-    value = node.meta["val"]
-    if not isinstance(number, float) or value.dtype not in NARROW_DTYPES:
+def _narrow_operand(node: fx.Node) -> torch.dtype | None:
+    """Return the narrow floating-point dtype in which eager torch computes an operation; None if it is another."""
+    values = [v for n in node.all_input_nodes for v in pytree.tree_leaves(n.meta.get("val"))]
+    dtypes = {v.dtype for v in values if isinstance(v, torch.Tensor) and v.dim() and v.dtype.is_floating_point}
+    if not dtypes:
+        dtypes = {v.dtype for v in values if isinstance(v, torch.Tensor) and v.dtype.is_floating_point}
+    return next(iter(dtypes)) if len(dtypes) == 1 and dtypes <= set(NARROW_DTYPES) else None
+
+
+def _in_dtype(number: Any, dtype: torch.dtype | None) -> Any:
+    """Return a number as a narrow dtype has it."""
+    if not isinstance(number, float) or dtype is None:
         return number
-    return round_real(number, NARROW[NARROW_DTYPES[value.dtype]].stored)
+    return round_real(number, NARROW[NARROW_DTYPES[dtype]].stored)
 
 
 def _is_long(number: Any) -> bool:

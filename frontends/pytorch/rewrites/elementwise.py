@@ -103,6 +103,13 @@ def native_dropout(value: torch.Tensor, p: float, train: bool | None) -> Any:
     return NotImplemented
 
 
+def threshold(value: torch.Tensor, threshold: Any, number: Any) -> Any:
+    """aten.threshold of integers, which takes the numbers as integers."""
+    if value.is_floating_point():
+        return NotImplemented
+    return torch.where(value <= int(threshold), torch.full((), int(number), dtype=value.dtype), value)
+
+
 def logaddexp2(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     """aten.logaddexp2: torch-mlir adds the powers, of which the smaller may be lost."""
     most = torch.maximum(one, other)
@@ -124,7 +131,7 @@ def isclose(
     close = one == other
     if equal_nan and one.is_floating_point():
         close = close | one.isnan() & other.isnan()
-    distance = (one - other).abs()
+    distance = (one - (other if other.is_floating_point() else other.float())).abs()
     return close | isfinite(distance) & (_float32(distance) <= atol + (rtol * _float32(other)).abs())
 
 
@@ -312,13 +319,13 @@ def pow_scalar(value: torch.Tensor, exponent: Any) -> torch.Tensor:
 
 
 def pow_tensor(value: torch.Tensor, exponent: torch.Tensor) -> torch.Tensor:
-    """aten.pow.Tensor_Tensor of integers, by squaring; exponents below 2^16. Negative ones give 0, but of 1 and -1."""
+    """aten.pow.Tensor_Tensor of integers, by squaring. Negative ones give 0, but of 1 and -1."""
     dtype = torch.result_type(value, exponent)
     if dtype.is_floating_point or dtype == torch.bool:
         return NotImplemented
     value, exponent = torch.broadcast_tensors(value.to(dtype), exponent.to(dtype))
     found, power, size = torch.ones_like(value), value, exponent.abs()
-    for n in range(min(16, torch.iinfo(dtype).bits - 1)):
+    for n in range(torch.iinfo(dtype).bits - (0 if dtype == torch.uint8 else 1)):
         found = torch.where((size >> n) & 1 != 0, found * power, found)
         power = power * power
     return torch.where((exponent < 0) & (value.abs() != 1), 0, found).to(dtype)

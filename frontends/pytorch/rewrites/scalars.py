@@ -41,6 +41,8 @@ def in_one_dtype(operation: Any, otherwise: Callable[..., Any] | None) -> Callab
             return operation(*found[: len(args)], **dict(zip(names, found[len(args) :], strict=True)))
         if operation in _OF_TWO_TENSORS and isinstance(args[0], torch.Tensor) and args[0].dtype == torch.int8:
             value, other = args
+            if isinstance(other, (float, torch.SymFloat)):
+                return operation(value.to(torch.get_default_dtype()), other, **options)
             if not isinstance(other, torch.Tensor):
                 return _OF_TWO_TENSORS[operation](value, torch.full((), other, dtype=torch.int8), **options)
         return NotImplemented if otherwise is None else otherwise(*args, **options)
