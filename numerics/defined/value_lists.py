@@ -69,6 +69,8 @@ def _from_file(path: str) -> tuple[str, list[float], str | None]:
 
 def _number(name: str, value: object) -> float:
     try:
+        if isinstance(value, str | bytes):
+            raise TypeError
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         raise NumcError(

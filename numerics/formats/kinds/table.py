@@ -39,8 +39,9 @@ class Table(Format):
             raise NumcError(f"{what}: round={self.round}, want one that draws no random bits")
         numbers = [value for value in self.values if value == value]
         for value in numbers:
-            if not math.isfinite(value) or _to_f32(value) != value:
-                raise NumcError(f"{what}: {value} is no finite float32 number: want those, and nan")
+            if not math.isfinite(value) or (to := _to_f32(value)) != value:
+                near = f", as {to!r}" if math.isfinite(value) and math.isfinite(to) else ""
+                raise NumcError(f"{what}: {value} is no finite float32 number: want those, and nan{near}")
         if len(set(numbers)) != len(numbers) or len(self.values) > len(numbers) + 1:
             repeated = next((v for v in numbers if numbers.count(v) > 1), math.nan)
             raise NumcError(f"{what}: the value {repeated} is there twice, keep one of them")
