@@ -70,9 +70,14 @@ def test_parts_of_operators():
 
 
 def test_the_rest_of_the_model_is_fp32():
-    """hfp8_fwd, which `fma(a=e4m3,acc=fp32)` is, names a format, too: alone in a rule it would round all operations."""
+    """hfp8_fwd, which `fma(a=e4m3,acc=fp32)` is, names a format, too: alone in a rule it would round all operations.
+
+    The version in the name of a format of the user's is part of the rule, and no comment.
+    """
+    own = numc.format_of([0.0, 1.0, -1.0], name="signs")
     layers = [Layer(name, ("matmul",), position=n) for n, name in enumerate(("first", "second"))]
-    for change in changes(parse_fma(OPERATOR), layers, (3, 7)):
+    tried = [*changes(parse_fma(OPERATOR), layers, (3, 7)), *changes(parse_fma(f"fma(a={own},acc=fp16)"), layers, (3,))]
+    for change in tried:
         fma, ops = parse_policy(change.policy).default
         assert str(ops) == "fp32", change
         assert (str(fma) == "fp32") == (change.what == "layer"), change
