@@ -127,6 +127,7 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         **views.copies(),
         **scalars.comparisons(),
         **scalars.of_tensors(),
+        aten.eq.Tensor: scalars.equal,
         aten.rsub.Scalar: scalars.from_number,
         aten._neg_view.default: torch.neg,
         aten.stft.default: spectra.stft,

@@ -129,6 +129,13 @@ def test_remainders_of_floats(tmp_path: Path) -> None:
     assert (found := reference.first_mismatch(got[numbers], want[numbers])) is None, found
 
 
+def test_a_tensor_with_nan_is_not_equal_to_itself(tmp_path: Path) -> None:
+    feeds = {"x": np.array([np.nan, 1, np.inf, -0.0], np.float32)}
+    operators = ("Equal", "LessOrEqual", "GreaterOrEqual")
+    nodes = [helper.make_node(operator, ["x", "x"], [operator]) for operator in operators]
+    compare(model_of(tmp_path, nodes, feeds), feeds)
+
+
 @pytest.mark.parametrize("size", [2, 3, 4])
 def test_local_response_normalisation(tmp_path: Path, size: int) -> None:
     """Of an even number, one channel more behind than before: ONNX's formula, which onnxruntime has for odd ones."""

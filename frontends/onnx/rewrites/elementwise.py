@@ -15,6 +15,13 @@ def sign(node: Node) -> None:
         node.op("Where", node.op("IsNaN", source), source, node.op("Sign", source), to=node.output(0))
 
 
+def compared(node: Node) -> None:
+    """Equal, LessOrEqual and GreaterOrEqual of a tensor with itself: torch-mlir takes NaN for equal to NaN."""
+    source, other = node.input(0), node.input(1)
+    if source == other and node.is_float(source):
+        node.op("Not", node.op("IsNaN", source), to=node.output(0))
+
+
 def mod(node: Node) -> None:
     """Mod of floats with the sign of the first one, without an error: torch-mlir multiplies by a rounded quotient."""
     source, divisor = node.input(0), node.input(1)

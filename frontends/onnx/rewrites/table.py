@@ -108,6 +108,7 @@ RULES: Rules = {
     ("", "Dropout"): elementwise.dropout,
     ("", "Einsum"): integers.in_int32(linear.einsum, integers.BYTES),
     ("", "DynamicQuantizeLinear"): quantized.quantize_dynamically,
+    **{("", operator): elementwise.compared for operator in ("Equal", "GreaterOrEqual", "LessOrEqual")},
     ("", "EyeLike"): indexing.eye_like,
     ("", "GRU"): recurrent.recurrent,
     ("", "GatherND"): indexing.gather_nd,

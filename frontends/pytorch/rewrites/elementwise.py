@@ -103,11 +103,11 @@ def native_dropout(value: torch.Tensor, p: float, train: bool | None) -> Any:
     return NotImplemented
 
 
-def threshold(value: torch.Tensor, threshold: Any, number: Any) -> Any:
-    """aten.threshold of integers, which takes the numbers as integers."""
-    if value.is_floating_point():
-        return NotImplemented
-    return torch.where(value <= int(threshold), torch.full((), int(number), dtype=value.dtype), value)
+def threshold(value: torch.Tensor, threshold: Any, number: Any) -> torch.Tensor:
+    """aten.threshold, which leaves NaN as it is, and takes the numbers as integers if the elements are."""
+    if not value.is_floating_point():
+        threshold, number = int(threshold), int(number)
+    return torch.where(value <= threshold, torch.full((), number, dtype=value.dtype), value)
 
 
 def logaddexp2(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:

@@ -50,6 +50,13 @@ def in_one_dtype(operation: Any, otherwise: Callable[..., Any] | None) -> Callab
     return decomposed
 
 
+def equal(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """aten.eq.Tensor of floats: torch-mlir takes a tensor for equal to itself, also where it has NaN."""
+    if not (one.is_floating_point() or other.is_floating_point()):
+        return NotImplemented
+    return torch.logical_not(torch.ne(one, other))
+
+
 def common(given: Sequence[Any]) -> list[Any] | None:
     """Return operands in their common dtype of integers, as eager torch has them: beside uint8, -7 is 249.
 
