@@ -16,10 +16,13 @@ def sign(node: Node) -> None:
 
 
 def compared(node: Node) -> None:
-    """Equal, LessOrEqual and GreaterOrEqual of a tensor with itself: torch-mlir takes NaN for equal to NaN."""
+    """Equal, LessOrEqual and GreaterOrEqual of what may be one tensor: torch-mlir takes its NaN for equal to itself."""
     source, other = node.input(0), node.input(1)
-    if source == other and node.is_float(source):
-        node.op("Not", node.op("IsNaN", source), to=node.output(0))
+    if not node.is_float(source) or node.known_shape(source) != node.known_shape(other):
+        return
+    is_number = node.op("Not", node.op("IsNaN", source), to=node.output(0) if source == other else "")
+    if source != other:
+        node.op("And", node.op(node.proto.op_type, source, other), is_number, to=node.output(0))
 
 
 def mod(node: Node) -> None:
