@@ -30,6 +30,14 @@ OTHERS = (
     "fmac(e6m9,datapath=exact)", "fmac(e6m9n,datapath=exact)", "fmac(e6m9n,chunk=8)", "fma(a=fp16,acc=fp32)",
     "fma(a=e4m3fn,acc=fp32)", "fma(a=e5m2,b=e4m3fn,acc=fp32)", "fma(a=e4m3,acc=e6m9,chunk=64)",
     "fma(a=e5m2,b=e4m3,acc=e6m9,chunk=64)",
+    "fma(a=bf16,acc=bf16:rtz,product=bf16:rtz)",
+    "fma(a=e5m2,b=e4m3fn,acc=fp32:rtz,datapath=fused(l=32,bits=25,least=-133))",
+    "fma(a=bf16,acc=fp32:rtz,datapath=fused(l=16,bits=25,least=-133))",
+    *(
+        f"fma({operands},acc=fp32:rtz,datapath=fused(l=64,bits=35,least=-139,run=16))"
+        for given in ("mx(e2m1fn,16,scale=e4m3fn,rule=given)",)
+        for operands in ("a=nvfp4", f"a={given}", f"a={given},b=nvfp4")
+    ),
     *(f"fma(a=bfp({block}),acc=fp32)" for block in ("16,8,5", "64,8,3", "64,8,5")),
     *(narrow_accumulator(bits) for bits in (7, 5, 3)), narrow_accumulator().replace("fma(", "fma(chunk=16,"),
 )  # fmt: skip
