@@ -59,7 +59,7 @@ _LAYER = {
     "fma_line": _NUMBER,
     "ops_line": _NUMBER,
 }
-_FMAS = {"role": str, "fma": str, "contraction": bool, "count": _INDEX}
+_FMAS = {"role": str, "fma": str, "contraction": bool, "count": _INDEX, "free": str}
 _PART = {"layer": str, "kind": str, "contraction": _NUMBER, "bytes": _NUMBER, "role": str, "after": [_INDEX]}
 _BUFFER = {"bytes": _NUMBER, "parts": [_INDEX], "result": bool}
 # A type; a range of whole numbers; a set of texts to choose from; a list of equal things; an object with exactly these

@@ -45,6 +45,7 @@ from numc.runtime.container import Contents
 from numc.runtime.context import CONTEXT
 from numc.runtime.gpu.gpu_program import GpuProgram
 from numc.runtime.program import Program
+from numc.runtime.run_counts import run_counts
 from numc.support.errors import CompilerBug, NumcError
 
 aten = torch.ops.aten
@@ -207,8 +208,8 @@ class Region:
             for number, order in self.orders.items():
                 results[number] = results[number].permute(order)
         for counts in CONTEXT.tallies:
-            for row in program.manifest["fmas"] or ():
-                counts[row["role"], row["fma"]] += row["count"]
+            for role, fma, count in run_counts(program.manifest, tensors):
+                counts[role, fma] += count
         for number, stored in made.items():
             assert self.saved is not None
             results[number] = self.saved.mark(results[number], stored)

@@ -10,6 +10,7 @@ from torch_mlir import ir
 
 from numc.passes import facts, linalg
 from numc.passes.dialect import contracted, fma_of
+from numc.passes.explicit.formulas import Formula, formula_of
 
 
 @dataclass(frozen=True)
@@ -17,29 +18,32 @@ class FmaRow:
     """Multiply-adds of a program: a row of `fmas` in its manifest.
 
     fma: the operator, as the policy has it. contraction: whether they belong to contractions, which kernels compute.
-    count: their number in one run.
+    count: their number in one run. free: what a run has besides, a formula of the sizes of its inputs
+    (runtime/run_counts.py); "" if there is nothing.
     """
 
     role: str
     fma: str
     contraction: bool
     count: int
+    free: str = ""
 
 
 def fmas_of(module: ir.Operation) -> list[FmaRow] | None:
-    """Return the multiply-adds of a module after stage ``numc``; None if their number depends on free sizes or on data.
+    """Return the multiply-adds of a module after stage ``numc``; None if their number depends on data.
 
     Later stages compute some products when a program is compiled, or not at all: those count as the model defines them.
     """
-    found: Counter[tuple[str, str, bool]] = Counter()
+    counts: Counter[tuple[str, str, bool]] = Counter()
+    free: dict[tuple[str, str, bool], list[Formula]] = {}
     for step in linalg.operations(module, "numc.fma"):
         runs, role, contraction, fma = 1, "", False, fma_of(step)
+        formulas: list[Formula | None] = []
         around = step.parent.operation
         if around.name == "linalg.generic":
             sizes = linalg.loop_sizes(around)
-            if None in sizes:
-                return None
             runs = math.prod(size for size in sizes if size is not None)
+            formulas = [_size_of_loop(around, n) for n, size in enumerate(sizes) if size is None]
             layer = facts.get(around, "numc.layer", {})
             role = str(layer.get("role", ""))
             fma = fma.swapped if layer.get("swapped") else fma
@@ -47,5 +51,29 @@ def fmas_of(module: ir.Operation) -> list[FmaRow] | None:
             around = around.parent.operation
         if around.name != "func.func" or ir.StringAttr(around.attributes["sym_name"]).value != "main":
             return None  # in a loop, a branch, or a function that may be called several times
-        found[role, str(fma), contraction] += runs
-    return [FmaRow(*key, count) for key, count in found.items()]
+        key = role, str(fma), contraction
+        counts[key] += 0 if formulas else runs
+        if formulas:
+            known = [formula for formula in formulas if formula is not None]
+            if len(known) < len(formulas):
+                return None
+            free.setdefault(key, []).append(" ".join([str(runs), *known, *["*"] * len(known)]))
+    return [FmaRow(*key, count, _sum(free.get(key, []))) for key, count in counts.items()]
+
+
+def _size_of_loop(generic: ir.Operation, loop: int) -> Formula | None:
+    """The trip count of a loop of a linalg.generic that is no number."""
+    for operand, indexing in zip(generic.operands, linalg.indexing_maps(generic), strict=True):
+        for n, expr in enumerate(indexing.results):
+            if isinstance(expr, ir.AffineDimExpr) and expr.position == loop:
+                formula = formula_of((operand, n))
+                if formula is not None:
+                    return formula
+    return None
+
+
+def _sum(formulas: list[Formula]) -> Formula:
+    """The sum of formulas, equal ones as one product."""
+    times = Counter(formulas)
+    terms = [formula if n == 1 else f"{formula} {n} *" for formula, n in times.items()]
+    return " ".join([*terms, *["+"] * (len(terms) - 1)])

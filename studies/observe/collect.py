@@ -192,7 +192,7 @@ class Collector:
             {
                 (row["role"], row["fma"]): self._runs * row["count"]
                 for row in self._program.manifest.get("fmas") or ()
-                if not row["contraction"]
+                if not row["contraction"] and not row["free"]
             }
         )
 
