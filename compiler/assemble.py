@@ -73,7 +73,7 @@ def assemble(
     inputs, outputs = signature(imported)
     pipeline.run(module, state, to="numc", dump=dump)
     numc_ir = pipeline.text(module)
-    fmas = fmas_of(module.operation)
+    fmas, sizes = fmas_of(module.operation)
     pipeline.run(module, state, after="numc", to="kernels", dump=dump)
     with pipeline.object_code(state) as making:
         if dump is not None:  # with the kernels, which leave the module that becomes code
@@ -112,6 +112,7 @@ def assemble(
         "parts": [asdict(replace(part, role=_role(imported, part.layer))) for part in parts_of(module.operation)],
         "buffers": [asdict(buffer) for buffer in buffers_of(module.operation)],
         "fmas": None if fmas is None else [asdict(row) for row in fmas],
+        "sizes": sizes,
         "converted_weights": {imported.weights[n][0]: to for n, to in conversions.items()},
         "weights": [weight.row() for weight in weights],
         "activations": facts.get(module.operation, ACTIVATIONS, []),

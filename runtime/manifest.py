@@ -80,6 +80,7 @@ SCHEMA = {
     "parts": [_PART],
     "buffers": [_BUFFER],
     "fmas": ([_FMAS], None),
+    "sizes": [str],
     "converted_weights": {str: str},
     "weights": [{"name": str, "values": _INDEX, "bytes": _INDEX, "held": str}],
     "activations": [{"layer": str, "bytes": _NUMBER, "held": str}],

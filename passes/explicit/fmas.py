@@ -10,7 +10,7 @@ from torch_mlir import ir
 
 from numc.passes import facts, linalg
 from numc.passes.dialect import contracted, fma_of
-from numc.passes.explicit.formulas import Formula, formula_of
+from numc.passes.explicit.size_formulas import Formula, SizeFormulas
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,15 @@ class FmaRow:
     free: str = ""
 
 
-def fmas_of(module: ir.Operation) -> list[FmaRow] | None:
-    """Return the multiply-adds of a module after stage ``numc``; None if their number depends on data.
+def fmas_of(module: ir.Operation) -> tuple[list[FmaRow] | None, list[Formula]]:
+    """Return the multiply-adds of a module after stage ``numc``, and the sizes that the formulas of its rows refer to.
 
+    The rows are None if their number depends on data.
     Later stages compute some products when a program is compiled, or not at all: those count as the model defines them.
     """
     counts: Counter[tuple[str, str, bool]] = Counter()
     free: dict[tuple[str, str, bool], list[Formula]] = {}
+    of_sizes = SizeFormulas()
     for step in linalg.operations(module, "numc.fma"):
         runs, role, contraction, fma = 1, "", False, fma_of(step)
         formulas: list[Formula | None] = []
@@ -43,30 +45,30 @@ def fmas_of(module: ir.Operation) -> list[FmaRow] | None:
         if around.name == "linalg.generic":
             sizes = linalg.loop_sizes(around)
             runs = math.prod(size for size in sizes if size is not None)
-            formulas = [_size_of_loop(around, n) for n, size in enumerate(sizes) if size is None]
+            formulas = [_size_of_loop(of_sizes, around, n) for n, size in enumerate(sizes) if size is None]
             layer = facts.get(around, "numc.layer", {})
             role = str(layer.get("role", ""))
             fma = fma.swapped if layer.get("swapped") else fma
             contraction = contracted(around) is not None
             around = around.parent.operation
         if around.name != "func.func" or ir.StringAttr(around.attributes["sym_name"]).value != "main":
-            return None  # in a loop, a branch, or a function that may be called several times
+            return None, []  # in a loop, a branch, or a function that may be called several times
         key = role, str(fma), contraction
         counts[key] += 0 if formulas else runs
         if formulas:
             known = [formula for formula in formulas if formula is not None]
             if len(known) < len(formulas):
-                return None
+                return None, []
             free.setdefault(key, []).append(" ".join([str(runs), *known, *["*"] * len(known)]))
-    return [FmaRow(*key, count, _sum(free.get(key, []))) for key, count in counts.items()]
+    return [FmaRow(*key, count, _sum(free.get(key, []))) for key, count in counts.items()], of_sizes.steps
 
 
-def _size_of_loop(generic: ir.Operation, loop: int) -> Formula | None:
+def _size_of_loop(of_sizes: SizeFormulas, generic: ir.Operation, loop: int) -> Formula | None:
     """The trip count of a loop of a linalg.generic that is no number."""
     for operand, indexing in zip(generic.operands, linalg.indexing_maps(generic), strict=True):
         for n, expr in enumerate(indexing.results):
             if isinstance(expr, ir.AffineDimExpr) and expr.position == loop:
-                formula = formula_of((operand, n))
+                formula = of_sizes.of((operand, n))
                 if formula is not None:
                     return formula
     return None

@@ -129,7 +129,7 @@ def manifest(code: bytes, **entries: object) -> dict[str, object]:
     empty: dict[str, object] = {"statistics": False, "calibrated": False, "respect_dtypes": True}
     empty |= {"code": hashlib.sha256(code).hexdigest()}
     empty |= dict.fromkeys(("fma", "ops", "policy", "target"), "")
-    lists = ("layers", "sources", "contractions", "parts", "buffers", "fmas", "weights", "activations")
+    lists = ("layers", "sources", "contractions", "parts", "buffers", "fmas", "sizes", "weights", "activations")
     empty |= {key: [] for key in lists}
     empty |= {key: {} for key in ("versions", "converted_weights", "failures")}
     return {**empty, **entries}

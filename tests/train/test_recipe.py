@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -388,6 +389,20 @@ def test_shares_of_multiply_adds() -> None:
     other = Alternating(["fp32", "bf16_1_1 with update=fp32"])
     other.load_state_dict(json.loads(json.dumps(recipe.state_dict())))
     assert other.fmas == recipe.fmas
+
+
+def test_a_smaller_last_batch_counts() -> None:
+    """torch makes the number of rows free when it changes: contractions are counted by those of each step."""
+    one = Training(adam=False)
+    recipe = Static("bf16_1_1")
+    for rows in (24, 24, 5):
+        before = Counter(recipe.fmas)
+        with recipe:
+            one.step(X[:rows], Y[:rows])
+        recipe.update()
+        counted = {role: (Counter(recipe.fmas) - before)[role, "bf16_1_1"] for role in ("forward", "dgrad", "wgrad")}
+        products = rows * 16 * 4
+        assert counted == {"forward": rows * 8 * 16 + products, "dgrad": products, "wgrad": rows * 8 * 16 + products}
 
 
 def test_an_interrupted_step_does_not_count(training) -> None:
