@@ -140,16 +140,23 @@ def _told(found: tuple[float, float] | None) -> str:
 
 
 def beside_area(runs: Runs) -> str:
-    """Return the accuracies of all recipes on all tasks beside the gates of their units for one multiply-add."""
+    """Return the accuracies of all recipes on all tasks beside the gates of their units for one multiply-add.
+
+    Multiply-adds, and gates as their mean, are those of the first task.
+    """
     first_task, *_ = runs
-    rows = [["recipe", "gates for a multiply-add", *(f"{task.title}, points" for task in runs)]]
+    first = next(iter(runs[first_task]))
+    rows = [
+        ["recipe", "gates for a multiply-add", f"multiply-adds of {first}'s", *(f"{t.title}, points" for t in runs)]
+    ]
     value, form = MEASURES["accuracy (%)"]
     for arm in runs[first_task]:
         cells = []
         for by_arm in runs.values():
-            base, mine = ([value(run) for run in by_arm[name]] for name in (next(iter(by_arm)), arm))
-            cells.append(spread(mine, form) if arm == next(iter(by_arm)) else difference(mine, base, form))
-        rows.append([arm, _told(gates(runs[first_task][arm][0].fmas)), *cells])
+            base, mine = ([value(run) for run in by_arm[name]] for name in (first, arm))
+            cells.append(spread(mine, form) if arm == first else difference(mine, base, form))
+        fmas, of_first = (runs[first_task][name][0].fmas for name in (arm, first))
+        rows.append([arm, _told(gates(fmas)), f"{sum(fmas.values()) / sum(of_first.values()):.2f}", *cells])
     return markdown(rows)
 
 

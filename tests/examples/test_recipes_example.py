@@ -23,6 +23,7 @@ PAGES = {
     "accumulators": DOCS / "narrow-accumulators.md",
     "unit": DOCS / "unit-scaling.md",
     "switch": DOCS / "when-to-switch.md",
+    "all": DOCS / "choosing-a-recipe.md",
 }
 
 
@@ -55,6 +56,7 @@ def mean(runs: Any, name: str, value: str = "quality") -> float:
         pytest.param("accumulators", "12 bits, tuned in two stages", marks=pytest.mark.slow),
         ("unit", "e4m3, u-mup"),
         pytest.param("switch", "dynamic precision", marks=pytest.mark.slow),
+        ("all", "FAST"),
     ],
 )
 def test_a_shortened_run_gives_the_stored_bits(run: ModuleType, study: str, name: str) -> None:
@@ -140,6 +142,32 @@ def test_what_the_page_of_switches_says(run: ModuleType) -> None:
     assert spreads[0] == pytest.approx(spreads[1] / 10, rel=0.1), "a tenth of the spread"
 
 
+def test_what_the_page_of_all_recipes_says(run: ModuleType) -> None:
+    _, by_task, _ = runs_of(run, "all")
+    mnist, vowels, films = by_task.values()
+
+    def shown(runs: Any, name: str) -> bool:
+        interval = run.report.of_differences(*([each.quality for each in runs[arm]] for arm in (name, "fp32")))
+        return not interval.low <= 0 <= interval.high
+
+    for name in ("mp", "fase_bf16", "dynamic precision", "1/6/9"):
+        assert all(abs(mean(runs, name)) < 0.115 for runs in by_task.values()), "a tenth of a point"
+        assert not shown(mnist, name)
+    assert not any(shown(runs, name) for runs in by_task.values() for name in ("int8", "hfp8", "te_fp8@blackwell"))
+    assert not shown(mnist, "highbfp")
+    assert -1 < mean(vowels, "highbfp") < -0.5
+    assert round(mean(vowels, "lowbfp")) == -27
+    assert all(mean(runs, "lowbfp") < mean(runs, "FAST") < mean(runs, "highbfp") for runs in by_task.values())
+    assert mean(mnist, "accuracy booster") == pytest.approx(-0.5, abs=0.1)
+    assert not shown(vowels, "accuracy booster")
+    assert not shown(films, "accuracy booster")
+    assert round(mean(mnist, "nvfp4@blackwell"), 1) == -0.7
+    gates = {name: sum(run.report.gates(outcomes[0].fmas)) / 2 for name, outcomes in mnist.items()}
+    assert min(gates, key=gates.__getitem__) == "accuracy booster"
+    assert gates["int8"] == pytest.approx(gates["fp32"] / 5, rel=0.05), "a fifth"
+    assert mean(mnist, "12 bits, tuned in two stages") == pytest.approx(1 / 3, abs=0.05)
+
+
 def test_controls_have_as_many_blocks(run: ModuleType) -> None:
     """In the order of their names, and at random another one for each seed."""
     for low in range(21):
@@ -173,12 +201,13 @@ def test_all_recipes_beside_the_area_of_their_units(run: ModuleType, tmp_path: P
     }
     beside, *rest = run.report.tables("all", runs)
     assert beside.splitlines()[0] == (
-        "| recipe | gates for a multiply-add | MNIST, points | JapaneseVowels, points | MovieLens, points |"
+        "| recipe | gates for a multiply-add | multiply-adds of fp32's | MNIST, points | JapaneseVowels, points "
+        "| MovieLens, points |"
     )
     lost = ["**-1.00** (-1.00 to -1.00)"] * 3
-    assert f"| mp | 5,855 | {' | '.join(lost)} |" in beside
-    assert "| FAST | 358 to 1,432 |" in beside
-    assert "| other |  |" in beside
+    assert f"| mp | 5,855 | 1.00 | {' | '.join(lost)} |" in beside
+    assert "| FAST | 358 to 1,432 | 1.00 |" in beside
+    assert "| other |  | 1.00 |" in beside
     assert len(rest) == 6
     run.report.plot(runs, tmp_path / "all.svg")
     assert "<svg" in (tmp_path / "all.svg").read_text()
