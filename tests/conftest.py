@@ -14,6 +14,8 @@ import hypothesis
 import pytest
 
 from numc.frontends.words import FOREIGN
+from numc.numerics.formats.kinds.table import DEFINED as FORMATS
+from numc.numerics.operators import DEFINED as OPERATORS
 from numc.support.errors import NumcError
 
 ROOT = Path(__file__).parent
@@ -48,6 +50,14 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory):
         base = base.parent  # the workers' folders lie in that of the run
     os.environ["NUMC_CACHE_DIR"] = str(base / "numc-cache")
     os.environ.pop("NUMC_CACHE_SIZE", None)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _definitions_end():
+    """No file of tests leaves a definition behind: processes with definitions compile in another way."""
+    before = set(FORMATS), set(OPERATORS)
+    yield
+    assert (set(FORMATS), set(OPERATORS)) == before, "a definition outlives its tests: make it in definitions.undone()"
 
 
 @pytest.fixture(autouse=True)

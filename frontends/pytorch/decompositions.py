@@ -202,6 +202,7 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.div.Scalar_mode: elementwise.div_mode,
         aten.leaky_relu.default: elementwise.leaky_relu,
         aten.threshold.default: elementwise.threshold,
+        aten.relu6.default: elementwise.relu6,
         aten.rrelu_with_noise_functional.default: elementwise.rrelu,
         aten.native_dropout.default: elementwise.native_dropout,
         aten.copysign.Scalar: elementwise.copysign,

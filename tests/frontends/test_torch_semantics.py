@@ -65,6 +65,7 @@ def test_nan_and_the_places_of_extremes() -> None:
             lambda x, y: torch.where(torch.ones(3, 4) == 1, y, 0.0),
             lambda x, y: torch.searchsorted(torch.tensor([-1.0, 0.25, 2.0]), y),
             *(lambda x, y: x == x, lambda x, y: (x + 1) == (x + 1), lambda x, y: F.threshold(x, 0.5, -1.0)),
+            *(lambda x, y: F.relu6(x), lambda x, y: F.relu6(y * 9)),
             lambda x, y: F.rrelu(x, 0.25, 0.75),  # it draws nothing, as the next two
             lambda x, y: F.dropout(y, 1.0, training=True),
             lambda x, y: torch.native_dropout(x, 0.5, False),

@@ -164,7 +164,7 @@ def test_a_packed_weight(tmp_path):
         (1, 9, "weight 'bias' is packed in no format"),
         (2, 24, "weight 'bias' is packed in no format"),
         (2, 6, "weight 'bias' is not packed in the bytes that its shape takes"),
-        (5, 2, "weight 'bias' is packed in no format"),
+        (5, 4, "weight 'bias' is packed in no format"),
         (0, 1, "weight 'bias' is packed in no format"),
         (6, 9, "weight 'bias' is packed in no format"),
         (14, 3, "weight 'bias' is packed in no order"),

@@ -80,6 +80,11 @@ def leaky_relu(value: torch.Tensor, negative_slope: float = 0.01) -> torch.Tenso
     return torch.where(value > 0, value, value * negative_slope)
 
 
+def relu6(value: torch.Tensor) -> torch.Tensor:
+    """aten.relu6, whose zeros keep their sign."""
+    return value.clamp(0, 6)
+
+
 def rrelu(
     value: torch.Tensor,
     noise: torch.Tensor,
