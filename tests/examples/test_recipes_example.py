@@ -154,6 +154,14 @@ def test_what_the_page_of_all_recipes_says(run: ModuleType) -> None:
         assert all(abs(mean(runs, name)) < 0.115 for runs in by_task.values()), "a tenth of a point"
         assert not shown(mnist, name)
     assert not any(shown(runs, name) for runs in by_task.values() for name in ("int8", "hfp8", "te_fp8@blackwell"))
+    higher = {
+        name: sum(
+            run.report.of_differences(*([each.held_out_loss for each in runs[arm]] for arm in (name, "fp32"))).low > 0
+            for runs in by_task.values()
+        )
+        for name in ("hfp8", "te_fp8@blackwell")
+    }
+    assert higher == {"hfp8": 1, "te_fp8@blackwell": 1}
     assert not shown(mnist, "highbfp")
     assert -1 < mean(vowels, "highbfp") < -0.5
     assert round(mean(vowels, "lowbfp")) == -27
