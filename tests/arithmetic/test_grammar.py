@@ -227,6 +227,13 @@ _CHUNK = "want a whole number from 1 to 2147483647"
         ("e6m9:rne:sr8", "'e6m9': ':sr8' after ':rne', keep one of them"),
         ("bf16x2:rtz", "'bf16x2:rtz': the parts of a number round to nearest even, use rne or srN"),
         ("bf16x4", "format 'bf16x4': 4 parts, want 1 to 3 of 8 significant bits"),
+        ("bf16x0", "format 'bf16x0': 0 parts, want 1 to 3 of 8 significant bits"),
+        (
+            "fp16x2x2",
+            "unknown format 'fp16x2x2' (did you mean 'bf16x2' or 'fp16'?): want a name of 'numc list formats', eX"
+            "mY, eXmYn, eXmYfn, eXmYbBfnuz, binaryKpP, float(X,Y,...), table(v,w,...), posit(n,es), fixed(i,f), u"
+            "fixed(i,f), or along an axis the text of a format of groups such as bfp(16,3,4)",
+        ),
         ("e4m3fnx2", "format 'e4m3fnx2': parts have a sign, subnormals and infinities, want parts in eXmY"),
         ("e9m3", "format 'e9m3': 9 exponent bits, want 1 to 8"),
         ("2/5/2/d", "format '2/5/2/d': want 1/X/Y/d (with subnormals) or 1/X/Y/n (without)"),

@@ -433,15 +433,9 @@ def _check_parts(fmt: Record) -> None:
     if not (fmt.is_usual and fmt.is_gradual and fmt.significand_bits) or fmt.finite:
         raise NumcError(f"format '{fmt.name}': parts have a sign, subnormals and infinities, want parts in eXmY")
     most = min(_MOST_PARTS, -(-_BINARY32_PRECISION // fmt.precision))
-    if fmt.parts > most:
-        raise NumcError(
-            f"format '{fmt.name}': {fmt.parts} parts, want {_ranged(most)} of {fmt.precision} significant bits"
-        )
-
-
-def _ranged(most: int) -> str:
-    """The numbers from 1 to `most` in words."""
-    return "1" if most == 1 else f"1 to {most}"
+    if not 1 <= fmt.parts <= most:
+        wanted = "1" if most == 1 else f"1 to {most}"
+        raise NumcError(f"format '{fmt.name}': {fmt.parts} parts, want {wanted} of {fmt.precision} significant bits")
 
 
 # The accepted names. Record.name is the text the format is printed with: the same for every name of one set of values.
@@ -505,7 +499,7 @@ def p3109(bits: int, precision: int, signed: bool = True, finite: bool = False) 
 
 
 _EXMY = re.compile(r"e(\d+)m(\d+)(?:b(\d+))?(n|fn|fnuz|fnu)?", re.ASCII)
-_PARTS = re.compile(r"([a-z]\w*)x(\d+)", re.ASCII)
+_PARTS = re.compile(r"([a-wyz0-9_]+)x(\d+)", re.ASCII)
 _P3109 = re.compile(r"binary(\d+)p(\d+)([su]?)([ef]?)", re.ASCII)
 _SWITCHES = {"signed": "signed", "subnormals": "subnormals", "zero": "zero", "even": "even_codes"}
 _SYNTAX = "float(X,Y,bias=B,signed=0,subnormals=0,zero=0,infinities=0,nan=ones|zero|none,even=1,largest=CODE)"
@@ -521,7 +515,7 @@ def _read(name: str, sizes: Sequence[str] | None) -> Record | None:
         return p3109(whole_number(match[1], what), whole_number(match[2], what), match[3] != "u", match[4] == "f")
     if (match := _PARTS.fullmatch(name)) and (part := RECORDS.get(match[1]) or _read(match[1], None)):
         count = whole_number(match[2], what)
-        return part if count == 1 else _known(replace(part, name=f"{part.name}x{count}", parts=count, bias=part.bias))
+        return part if count == 1 else _known(replace(part, name=f"{part.name}x{count}", parts=count))
     match = _EXMY.fullmatch(name)
     if match is None:
         return None
