@@ -24,6 +24,7 @@ from tools.proofs.comparison import fingerprint
 from tools.proofs.names import named_operators
 
 _SECONDS = 4 * 3600  # that Yosys may take for a module: sums of many products take it more than an hour
+_GIVEN = "mx(e2m1fn,16,scale=e4m3fn,rule=given)"
 OTHERS = (
     "fmac(posit8,datapath=exact)", "fmac(e4m3)", "fmac(e4m3,datapath=exact)", "fma(a=e4m3,acc=fp16)",
     "fma(a=e4m3,acc=fp32)", "fmac(fp16)", "fmac(bf16,datapath=exact)", "fmac(e6m9)", "fmac(e6m9n)",
@@ -35,8 +36,7 @@ OTHERS = (
     "fma(a=bf16,acc=fp32:rtz,datapath=fused(l=16,bits=25,least=-133))",
     *(
         f"fma({operands},acc=fp32:rtz,datapath=fused(l=64,bits=35,least=-139,run=16))"
-        for given in ("mx(e2m1fn,16,scale=e4m3fn,rule=given)",)
-        for operands in ("a=nvfp4", f"a={given}", f"a={given},b=nvfp4")
+        for operands in ("a=nvfp4", f"a={_GIVEN}", f"a={_GIVEN},b=nvfp4")
     ),
     *(f"fma(a=bfp({block}),acc=fp32)" for block in ("16,8,5", "64,8,3", "64,8,5")),
     *(narrow_accumulator(bits) for bits in (7, 5, 3)), narrow_accumulator().replace("fma(", "fma(chunk=16,"),

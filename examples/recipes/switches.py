@@ -64,7 +64,8 @@ class SwitchTrainer(Trainer):
     def __init__(self, task: SwitchPictures) -> None:
         """Prepare a task."""
         super().__init__(task)
-        self._task, self._blocks = task, dict[int, int]()
+        self.task: SwitchPictures = task
+        self._blocks: dict[int, int] = {}
 
     def run(self, name: str, seed: int, tick: Callable[[], None] = lambda: None) -> Outcome:
         """Train and judge as `Trainer.run`; before a control, by dynamic precision, unless that has been done."""
@@ -72,12 +73,12 @@ class SwitchTrainer(Trainer):
             self.run(DYNAMIC, seed)
         outcome = super().run(name, seed, tick)
         if name == DYNAMIC:
-            self._blocks[seed] = round(share(outcome) * self._task.steps / self._task.block)
+            self._blocks[seed] = round(share(outcome) * self.task.steps / self.task.block)
         return outcome
 
     def arm(self, name: str, seed: int) -> Arm:
         """Return an arm; a control of the seed whose blocks are known."""
-        task = self._task
+        task = self.task
         if name in (HIGH, "low"):
             return Arm(lambda _, seed: Static(HIGH if name == HIGH else task.low, seed=seed), "fp32")
         if name == DYNAMIC:
