@@ -230,9 +230,9 @@ _CHUNK = "want a whole number from 1 to 2147483647"
         ("bf16x0", "format 'bf16x0': 0 parts, want 1 to 3 of 8 significant bits"),
         (
             "fp16x2x2",
-            "unknown format 'fp16x2x2' (did you mean 'bf16x2' or 'fp16'?): want a name of 'numc list formats', eX"
-            "mY, eXmYn, eXmYfn, eXmYbBfnuz, binaryKpP, float(X,Y,...), table(v,w,...), posit(n,es), fixed(i,f), u"
-            "fixed(i,f), or along an axis the text of a format of groups such as bfp(16,3,4)",
+            "unknown format 'fp16x2x2' (did you mean 'bf16x2' or 'fp16'?): want a name of 'numc list formats', "
+            "eXmY, eXmYn, eXmYfn, eXmYbBfnuz, binaryKpP, float(X,Y,...), table(v,w,...), posit(n,es), fixed(i,f), "
+            "ufixed(i,f), or along an axis the text of a format of groups such as bfp(16,3,4)",
         ),
         ("e4m3fnx2", "format 'e4m3fnx2': parts have a sign, subnormals and infinities, want parts in eXmY"),
         ("e9m3", "format 'e9m3': 9 exponent bits, want 1 to 8"),
