@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ from numc.cli.inputs import gather, read_data, read_labels
 from numc.cli.source import Arithmetic, check_model, program_from
 from numc.support.errors import NumcError, quoted
 from numc.support.files import check_writable
-from numc.support.json_values import json_values
 
 if TYPE_CHECKING:
     from numc.studies.sensitivity.sensitivity import Sensitivity
@@ -92,21 +91,15 @@ def print_sensitivity(
     check_model(model)
     if arithmetic.fma is None or arithmetic.policy is not None or arithmetic.ops is not None:
         raise NumcError("--sensitivity is about one operator, of which the rest is fp32: give --fma, and no other")
-    if asked.training:
-        _print_training(model, arithmetic.fma, asked, batch or _BATCH, want_json)
-        return
     if asked.report is not None:
         check_writable(Path(asked.report))
     widths = asked.read_widths()
-    data, labels = _samples(model, arithmetic, asked, batch)
-    from numc.studies.sensitivity.sensitivity import sensitivity
-
-    shapes: Any = arithmetic.fixed
+    tried = {} if widths is None else {"widths": widths}
     with output.progress_bar() as progress:
-        outcome = sensitivity(
-            model, data, fma=arithmetic.fma, labels=labels, metrics=asked.metrics, batch=batch or _BATCH,
-            threads=threads, shapes=shapes, progress=progress, **({} if widths is None else {"widths": widths}),
-        )  # fmt: skip
+        if asked.training:
+            outcome = _of_training(model, arithmetic.fma, asked, batch or _BATCH, {**tried, "progress": progress})
+        else:
+            outcome = _of_outputs(model, arithmetic, asked, batch, {**tried, "threads": threads, "progress": progress})
     if asked.report is not None:
         outcome.write_report(asked.report)
     if asked.plots is not None:
@@ -119,27 +112,34 @@ def print_sensitivity(
         output.say(f"wrote {path}", err=not sys.stdout.isatty())
 
 
-def _print_training(model: str, fma: str, asked: Asked, batch: int, want_json: bool) -> None:
-    """Print what each part does to the gradients of one training step. Raises NumcError."""
-    for option, value in (("--metric", asked.metrics), ("--report", asked.report), ("--plots", asked.plots)):
-        if value:
-            raise NumcError(f"--training is about errors of gradients: leave {option} out")
+def _of_outputs(
+    model: str, arithmetic: Arithmetic, asked: Asked, batch: int | None, given: Mapping[str, Any]
+) -> Sensitivity:
+    """Measure what each part does to the outputs. given: other arguments of `numc.sensitivity`. Raises NumcError."""
+    data, labels = _samples(model, arithmetic, asked, batch)
+    from numc.studies.sensitivity.sensitivity import sensitivity
+
+    fixed: Any = arithmetic.fixed
+    assert arithmetic.fma is not None
+    return sensitivity(
+        model, data, fma=arithmetic.fma, labels=labels, metrics=asked.metrics, batch=batch or _BATCH,
+        shapes=fixed, **given,
+    )  # fmt: skip
+
+
+def _of_training(model: str, fma: str, asked: Asked, batch: int, given: Mapping[str, Any]) -> Sensitivity:
+    """Measure what each part does to the gradients of one step. given: as for `_of_outputs`. Raises NumcError."""
+    if asked.metrics:
+        raise NumcError("--training is about errors of gradients: leave --metric out")
     if not model.endswith(".pt2"):
         raise NumcError(f"--training of {quoted(model)}: want an exported program of PyTorch (.pt2)")
     if not asked.data or asked.labels is None:
         raise NumcError("--training is about a step, whose loss has labels: give --data and --labels")
-    widths = asked.read_widths()
     data, labels = read_data(asked.data), read_labels(asked.labels)[:batch]
     step = {name: each[:batch] for name, each in data.items()} if isinstance(data, Mapping) else data[:batch]
     from numc.studies.sensitivity.training import sensitivity_of_file
 
-    with output.busy(f"training {model}"):
-        parts = sensitivity_of_file(model, step, labels, fma=fma, **({} if widths is None else {"widths": widths}))
-    if want_json:
-        output.as_json([json_values(asdict(part)) for part in parts])
-        return
-    rows = [[part.what, part.name, f"{part.error:.1e}" if part.error else "0"] for part in parts]
-    output.table(["narrow", "name", "error of gradients"], rows)
+    return sensitivity_of_file(model, step, labels, fma=fma, **given)
 
 
 def _samples(model: str, arithmetic: Arithmetic, asked: Asked, batch: int | None) -> tuple[Any, Any]:
@@ -166,4 +166,5 @@ def _show(found: Sensitivity) -> None:
         for part in found.parts
     ]
     rows.insert(0, ["nothing", "fp32", "-", "0", *(METRICS[n].text(value) for n, value in found.fp32.items())])
-    output.table(["narrow", "name", "FMAs", "error", *found.metrics], rows)
+    error = "error of gradients" if found.measured == "gradients" else "error"
+    output.table(["narrow", "name", "FMAs", error, *found.metrics], rows)

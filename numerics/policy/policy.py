@@ -81,7 +81,7 @@ class Outermost:
     def has(self, layer: Layer, model: Contractions) -> bool:
         """Whether a layer is one of them."""
         modules = model.last if self.end == "last" else model.first
-        return layer.position is not None and _module(layer.name) in modules[: self.number]
+        return layer.position is not None and module_of(layer.name) in modules[: self.number]
 
     def __str__(self) -> str:
         return self.end if self.number == 1 else f"{self.end} {self.number}"
@@ -106,12 +106,12 @@ class Contractions:
         """Those of a list of layers."""
         every = [layer for layer in layers if layer.position is not None]
         backward = ("dgrad", "wgrad")
-        forward = [_module(layer.name) for layer in every if layer.role not in backward]
-        names = forward or [_module(layer.name) for layer in reversed(every)]
+        forward = [module_of(layer.name) for layer in every if layer.role not in backward]
+        names = forward or [module_of(layer.name) for layer in reversed(every)]
         return Contractions(len(every), tuple(dict.fromkeys(names)), tuple(dict.fromkeys(reversed(names))))
 
 
-def _module(name: str) -> str:
+def module_of(name: str) -> str:
     """The module of an operation of PyTorch, as in ``head/dgrad``; names of nodes that are paths begin with a slash."""
     return name if name.startswith("/") else name.rpartition("/")[0] or name
 

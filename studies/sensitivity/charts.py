@@ -19,15 +19,12 @@ BY_LAYER = "contraction, in program order"
 def charts(found: SensitivityData) -> list[Chart | Exponents]:
     """Return the charts that have something to show: errors, and the first metric where labels tell it."""
     made: list[Chart | Exponents] = []
-    metric = METRICS[found.metrics[0]]
     layers, widths = found.of("layer"), found.of("accumulator")
     for name, value in _values(found).items():
         if len(layers) > 1:
             made.append(_layers(found, layers, name, value))
         if len(widths) > 1:
             made.append(_widths(found, widths, name, value))
-        if metric.needs == "":
-            break  # without classes, the metric is a distance from fp32, as the error is
     return made
 
 
@@ -39,9 +36,12 @@ def bits_of(part: Part) -> int:
 
 
 def _values(found: SensitivityData) -> dict[str, Callable[[Part], float]]:
-    first = found.metrics[0]
-    scale = 100.0 if METRICS[first].percent else 1.0
-    return {"error": lambda part: part.error, first: lambda part: scale * part.metrics[first]}
+    shown: dict[str, Callable[[Part], float]] = {"error": lambda part: part.error}
+    first = next(iter(found.metrics), None)
+    if first is not None and METRICS[first].needs:  # else it is a distance from fp32, as the error is
+        scale = 100.0 if METRICS[first].percent else 1.0
+        shown[first] = lambda part: scale * part.metrics[first]
+    return shown
 
 
 def _layers(found: SensitivityData, layers: Sequence[Part], name: str, value: Callable[[Part], float]) -> Chart:
@@ -71,7 +71,7 @@ def _chart(
     whole = value(found.parts[0])
     values = [*(value(part) for _, part in places), whole]
     if name == "error":
-        y = decades("relative error against fp32", values, "low")
+        y = decades(f"relative error of {found.measured}", values, "low")
     else:
         metric = METRICS[name]
         y = linear(f"{name} (%)" if metric.percent else name, values, "high" if metric.best == "max" else "low")

@@ -16,7 +16,7 @@ class Part:
 
     what: "all", "layer", "kind", "role", "operand" or "accumulator". name: of the layer, kind or role, or the format.
     policy: its text. share: of a layer, kind or role in all multiply-adds; None for others. error: Σ(x - r)² / Σr² of
-    the outputs x against those in fp32, r. metrics: values by name.
+    what is measured, x, against the same in fp32, r. metrics: values by name.
     """
 
     what: str
@@ -38,6 +38,7 @@ class SensitivityData:
     metrics: tuple[str, ...]
     fp32: Mapping[str, float]
     parts: tuple[Part, ...]
+    measured: str = "outputs"
 
     def of(self, *what: str) -> tuple[Part, ...]:
         """Return the parts that are of these kinds."""

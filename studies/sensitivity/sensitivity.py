@@ -29,10 +29,11 @@ if TYPE_CHECKING:
 @in_default_environment
 @dataclass(frozen=True, kw_only=True)
 class Sensitivity(SensitivityData):
-    """The outcome of `numc.sensitivity`.
+    """The outcome of `numc.sensitivity` and of `numc.training_sensitivity`.
 
     model: its name. fma: the narrow operator. samples: how many there were. metrics: names, the most important first.
-    fp32: their values in fp32. parts: everything first, then what was narrow alone, in program order.
+    fp32: their values in fp32. parts: everything first, then what was narrow alone, in program order. measured: what
+    errors are of, the ``outputs`` or the ``gradients`` of all parameters, which have no metrics.
     """
 
     def write_report(self, path: str | os.PathLike[str]) -> None:

@@ -217,12 +217,12 @@ def test_the_sensitivity_of_a_training_step_is_that_of_the_function(numc_run, st
     samples = ["--data", tmp_path / "x.npy", "--labels", tmp_path / "y.npy"]
     done = numc_run("explain", tmp_path / "net.pt2", *TRAINING, *samples, "--json")
     assert done.status == 0, done.err
-    told = {(row["what"], row["name"]): row["error"] for row in json.loads(done.out)}
+    told = {(row["what"], row["name"]): row["error"] for row in json.loads(done.out)["parts"]}
 
     def loss(outputs):
         return torch.nn.functional.cross_entropy(outputs.flatten(0, 1), classes.flatten())
 
-    parts = numc.training_sensitivity(network, (x,), loss, fma="fmac(e4m3)", widths=(7,))
+    parts = numc.training_sensitivity(network, (x,), loss, fma="fmac(e4m3)", widths=(7,)).parts
     assert told == {(part.what, part.name): pytest.approx(part.error, rel=1e-6) for part in parts}
     assert {name for what, name in told if what == "role"} == {"forward", "dgrad", "wgrad"}
 
@@ -253,8 +253,8 @@ def test_what_is_no_training_step(numc_run, step, tmp_path):
         (["--sensitivity"], "--sensitivity is about one operator, of which the rest is fp32: give --fma, and no other"),
         (["--training"], "--training is about a sensitivity: ask for one with --sensitivity"),
         (
-            ["--sensitivity", "--fma", "mp", "--training", "--report", "x.html"],
-            "--training is about errors of gradients: leave --report out",
+            ["--sensitivity", "--fma", "mp", "--training", "--metric", "top1"],
+            "--training is about errors of gradients: leave --metric out",
         ),
         (["--sensitivity", "--all"], "--sensitivity prints a table of its own: leave --all out"),
         (["--sensitivity", "--fma", "mp", "--labels", "x.npy"], "--labels are of samples: give --data, too"),
