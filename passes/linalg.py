@@ -246,7 +246,9 @@ def with_operands(
 ) -> ir.Operation:
     """A linalg.generic before `old` with its body but other operands of the same elements; see generic_like."""
     source = body(old)
-    new, block = generic_like(old, operands, maps, [a.type for a in source.arguments], [result], kinds)
+    new, block = generic_like(
+        old, operands, maps, arguments=[a.type for a in source.arguments], results=[result], kinds=kinds
+    )
     yielded = copy_body(source, ir.InsertionPoint(block), dict(zip(source.arguments, block.arguments, strict=True)))
     with ir.InsertionPoint(block), old.location:
         ir.Operation.create("linalg.yield", operands=yielded)

@@ -143,7 +143,7 @@ def bisect(model: Any, given: BisectOptions) -> Bisection:
     source = model if isinstance(model, (str, os.PathLike)) and not of_language else imported
     inputs, of_model = signature(imported)
     symbols = {argument.name: argument.symbols for argument in imported.inputs}
-    data = check_data(given.data, given.labels, inputs, of_model[0], symbols, given.batch)
+    data = check_data(given.data, given.labels, inputs, output=of_model[0], symbols=symbols, batch=given.batch)
     if given.metric == "top1":
         check_metrics((given.metric,), data.labels, of_model[0])
     candidates = _candidates(imported, options)

@@ -145,7 +145,7 @@ def compare(model: Any, given: CompareOptions) -> Comparison:
     inputs, outputs = signature(imported)
     chosen = named_output(given.output, outputs)
     symbols = {argument.name: argument.symbols for argument in imported.inputs}
-    ready = check_data(given.data, given.labels, inputs, chosen, symbols, given.batch)
+    ready = check_data(given.data, given.labels, inputs, output=chosen, symbols=symbols, batch=given.batch)
     names = check_metrics(given.metrics, ready.labels, chosen)
     digest = _digest(imported)
     store = Store(checked_path(given.results) if given.results is not None else None, name, digest)

@@ -12,7 +12,6 @@ from typing import Any
 import numpy.typing as npt
 
 from numc.numerics.policy.text import parse_policy
-from numc.runtime.abi import TensorSpec
 from numc.runtime.program import Program, load_here, seed_number
 from numc.runtime.tensors import as_array
 from numc.studies.data import check_values
@@ -103,7 +102,7 @@ def diff(
     Raises NumcError if the programs are of different models, or if the inputs do not fit or are not finite.
     """
     first, second = (p if isinstance(p, Program) else load_program(p) for p in (a, b))
-    check_same_model(first.manifest, second.manifest, first.inputs, second.inputs, first.outputs, second.outputs)
+    check_same_model(first, second)
     check_function(progress, "progress")
     runs = _runs(inputs)
     keys, apart = layers_of_both(first, second)
@@ -244,23 +243,17 @@ class _Outputs:
         return tuple(OutputDifference(name, *self._shapes[name], differences.get(name)) for name in self._sums)
 
 
-def check_same_model(
-    a: Mapping[str, Any],
-    b: Mapping[str, Any],
-    inputs_a: Sequence[TensorSpec],
-    inputs_b: Sequence[TensorSpec],
-    outputs_a: Sequence[TensorSpec],
-    outputs_b: Sequence[TensorSpec],
-) -> None:
+def check_same_model(a: Program, b: Program) -> None:
     """Raise NumcError unless the manifests and the signatures of two programs are those of one model."""
-    for what, specs_a, specs_b in (("input", inputs_a, inputs_b), ("output", outputs_a, outputs_b)):
+    for what, specs_a, specs_b in (("input", a.inputs, b.inputs), ("output", a.outputs, b.outputs)):
         if len(specs_a) != len(specs_b):
             _differ(f"{len(specs_a)} {what}s", f"{len(specs_b)}")
         for x, y in zip(specs_a, specs_b, strict=True):
             if (x.name, x.dtype) != (y.name, y.dtype) or not _sizes_fit(x.shape, y.shape):
                 _differ(f"the {what} '{x.name}' ({x})", f"'{y.name}' ({y})")
-    rows_a, rows_b = ([row for row in m["layers"] if row["position"] is not None] for m in (a, b))
-    if len({parse_policy(m["policy"]).draws for m in (a, b)}) == 2:
+    manifests = a.manifest, b.manifest
+    rows_a, rows_b = ([row for row in m["layers"] if row["position"] is not None] for m in manifests)
+    if len({parse_policy(m["policy"]).draws for m in manifests}) == 2:
         # Equal operations are merged, but not if they draw random bits.
         fewer, more = sorted((rows_a, rows_b), key=len)
         lost = next((row for row in fewer if not any(_rows_fit(row, other) for other in more)), None)

@@ -131,7 +131,7 @@ def matmul(
     if parse_fma(operator).written_out:  # for sizes that are known
         program = _sized_matmul(operator, (*of_x, of_y[1]), c is not None, target=target, fast=fast)
     else:
-        program = _matmul(operator, rows, c is not None, target, fast, counting())
+        program = _matmul(operator, rows, c is not None, target=target, fast=fast, statistics=counting())
     if isinstance(program, GpuProgram):
         return program.run_where((x, y, *start), seed=seed, widths=widths)[0]
     result = program.run((x, y, *start), threads=threads, seed=seed, widths=widths)[0]

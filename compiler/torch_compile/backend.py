@@ -176,7 +176,9 @@ class Backend:
                 (node.name, node.meta.get("val")) if isinstance(node, fx.Node) else ("", None)
                 for node in graph_module.graph.output_node().args[0]
             ]
-            split, refused, regions = compiled(graph_module, names, roles, chosen, updated(), frees, found is None)
+            split, refused, regions = compiled(
+                graph_module, names, roles, arithmetic=chosen, updated=updated(), frees=frees, alone=found is None
+            )
             target = self.target or _target_of(graph_module)
             for region in regions:
                 region.target = target

@@ -41,7 +41,17 @@ def non_max_suppression(operands: Values, numbers: Sequence[int], kind: ir.Type)
         table = repeat(count, [carried[2]], lambda i, inner: [_put_box(boxes, b, i, inner[0], bool(centred))])[0]
 
         def of_class(c: ir.Value, found: Values) -> list[ir.Value]:
-            return _choose(b, c, found, ordered, places, table, (count, most), overlap, least)
+            return _choose(
+                b,
+                c,
+                found,
+                ordered=ordered,
+                places=places,
+                table=table,
+                sizes=(count, most),
+                overlap=overlap,
+                least=least,
+            )
 
         return [*repeat(classes, carried[:2], of_class), table]
 

@@ -101,7 +101,7 @@ def call_text(
             assert packing is not None
             address = _address(f, f[f"x{n}"], operand.value.type)
             if convert is not None:
-                address = _converted(f, address, task.kernel, packing, convert, f[_WIDTHS[n]])
+                address = _converted(f, address, task.kernel, packing=packing, convert=convert, widths=f[_WIDTHS[n]])
             largest[n] = _packed_largest(f, address, packing)
             words += [address, 0, *(_packed_stride(d, found, operand, packing) for d in order)]
             continue

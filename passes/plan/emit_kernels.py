@@ -102,7 +102,16 @@ class _Emitter:
         if packing is not None and packing.is_open:
             text = convert_packed_text(SELF, region.kernel, packing.layout.side, packing.shape)
             convert = self._functions.define(text, layer, "convert", location)
-        text = call_text(name, task, region.found, operands, packing, convert, region.calibrated, watched)
+        text = call_text(
+            name,
+            task,
+            region.found,
+            operands=operands,
+            packing=packing,
+            convert=convert,
+            calibrated=region.calibrated,
+            watched=watched,
+        )
         callee = self._functions.define(text, layer, "contraction", location)
         call = self._call(callee, region, operands if watched is None else [watched[1], *operands])
         if watched is not None:

@@ -120,9 +120,9 @@ class _Body:
                 self.generic,
                 [*(self.generic.operands[n] for n in taken), empty],
                 [*maps, ir.AffineMap.get_identity(len(order))],
-                [*(self.block.arguments[n].type for n in taken), kind],
-                [empty.type],
-                ["parallel"] * len(order),
+                arguments=[*(self.block.arguments[n].type for n in taken), kind],
+                results=[empty.type],
+                kinds=["parallel"] * len(order),
             )
             values = dict(zip((self.block.arguments[n] for n in taken), block.arguments, strict=False))
             with ir.InsertionPoint(block) as point:

@@ -280,9 +280,9 @@ class _Task(Elements):
                 elif lanes == 0 and _leaves_out(nest, self.isa):
                     self._rest(last, start, end, place)
                 elif nest.reductions:
-                    self._rows(last, start, end, 1, place, lanes)
+                    self._rows(last, start, end, rows=1, place=place, lanes=lanes)
                 else:
-                    self._around((), last, start, end, place, lanes)
+                    self._around((), last, start, high=end, place=place, lanes=lanes)
             return
         rows = _ROWS if last.count.symbols else min(_ROWS, last.count.number)
         if rows > 1:
@@ -331,7 +331,7 @@ class _Task(Elements):
         f, v = self.code, self.code.lanes(self.lanes)
         self.left = f.i64("subi", high, low)
         self.mask = v.compare("slt", v.counting(), v.broadcast(f.cast("trunci", self.left, "i32")))
-        self._around((), last, low, high, place, self.lanes)
+        self._around((), last, low, high=high, place=place, lanes=self.lanes)
         self.mask = self.left = None
 
     def _rows(self, last: Loop, low: Number, high: Number, rows: int, place: Place, lanes: int = 0) -> None:
@@ -355,7 +355,7 @@ class _Task(Elements):
         low: Number = 0
         if lanes and not rest and self.contiguous(first):
             if self.nest.extreme and in_rows(self.nest, first, self.lanes):
-                found, low = extremes(self, self.nest.extreme, first, high, places[0], lanes)
+                found, low = extremes(self, self.nest.extreme, first, size=high, place=places[0], lanes=lanes)
                 sums = [extreme(f, self.nest.extreme, found, *sums)]
                 if low is high:
                     return sums

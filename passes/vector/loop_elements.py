@@ -174,7 +174,7 @@ class Elements:
         if not varying:
             return self._load_at(k, offset, lanes)
         if lanes == self.isa.width and self.isa.permute is not None and self.is_row(k, varying):
-            return self._near(k, offset, varying[0], place, lanes, self.isa.permute)
+            return self._near(k, offset, varying[0], place=place, lanes=lanes, permute=self.isa.permute)
         return self._far(k, offset, varying, place, lanes)
 
     def _checked(self, k: int, offset: Value, place: Place) -> Value:

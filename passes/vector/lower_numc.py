@@ -276,7 +276,7 @@ def _fma_function(name: str, fma: Fma) -> str:
     drawn = _drawn(code, fma) if fma.draws else NOTHING
     if is_open:
         drawn = drawn._replace(widths=product_numbers(code, fma, code["width"]))
-    return code.function(emit_fma(code, a, b, code["c"], fma, drawn))
+    return code.function(emit_fma(code, a, b, c=code["c"], fma=fma, drawn=drawn))
 
 
 def _drawn(code: Function, fma: Fma) -> Drawn:

@@ -49,7 +49,9 @@ def accuracy(comparison: ComparisonData) -> Chart:
     shown = near(values, metric.best == "max")
     axis = linear(label, shown, better="high" if metric.best == "max" else "low")
     told = [f"{name} {v:.4g}{'%' if metric.percent else ''}" for v in values]
-    return _over_area(comparison, "accuracy", f"{name} over area", axis, values, told, metric.best == "max")
+    return _over_area(
+        comparison, "accuracy", f"{name} over area", y=axis, values=values, told=told, high=metric.best == "max"
+    )
 
 
 def near(values: Sequence[float], high: bool) -> list[float]:
@@ -71,7 +73,7 @@ def error(comparison: ComparisonData) -> Chart:
     values = [r.error for r in comparison.results]
     axis = decades("relative error against fp32", values, "low", _MOST)
     told = [f"relative error {v:.2g}" for v in values]
-    return _over_area(comparison, "error", "error over area", axis, values, told, False, leave_out=1)
+    return _over_area(comparison, "error", "error over area", y=axis, values=values, told=told, high=False, leave_out=1)
 
 
 def has_gates(comparison: ComparisonData) -> bool:

@@ -37,7 +37,7 @@ def splits(
     batches = np.arange(whole.samples) // whole.fixed
     halves = (_part(whole, np.flatnonzero(batches % 2 == which)) for which in (0, 1))
     return {
-        split: check_data(arrays, labels, inputs, output, symbols, batch)
+        split: check_data(arrays, labels, inputs, output=output, symbols=symbols, batch=batch)
         for split, (arrays, labels) in zip(SPLITS, halves, strict=True)
     }
 

@@ -50,7 +50,8 @@ def swamping(runs: Sequence[Run], *, nonzero: bool) -> list[Choice]:
         charts = []
         for run in runs:
             name = f"swamping-{run.name}-{label}"
-            if (chart := _swamping(run, layer, role, nonzero, name, min(every), max(every))) is not None:
+            chart = _swamping(run, layer, role, nonzero=nonzero, name=name, first=min(every), last=max(every))
+            if chart is not None:
                 charts.append(chart)
         if len(charts) > 1:
             charts.append(_last(runs, charts, f"swamping-last-{label}"))

@@ -71,7 +71,9 @@ def scaled_mm_v2(
         return NotImplemented
     if contraction_dim:
         return NotImplemented
-    return scaled_mm(one, other, scale[0], other_scale[0], bias, None, out_dtype)
+    return scaled_mm(
+        one, other, scale[0], other_scale=other_scale[0], bias=bias, scale_result=None, out_dtype=out_dtype
+    )
 
 
 def scaled_grouped_mm(
@@ -133,7 +135,9 @@ def fake_quantize_per_channel(
     """aten.fake_quantize_per_channel_affine_cachemask."""
     shape = [1] * value.dim()
     shape[axis] = -1
-    return fake_quantize(value, scale.view(shape), zero_point.view(shape), None, quant_min, quant_max)
+    return fake_quantize(
+        value, scale.view(shape), zero_point.view(shape), enabled=None, quant_min=quant_min, quant_max=quant_max
+    )
 
 
 def fake_quantize(

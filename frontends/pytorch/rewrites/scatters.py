@@ -176,14 +176,14 @@ def scatter_reduce(
     value: torch.Tensor, dim: int, index: torch.Tensor, new: torch.Tensor, reduce: str, *, include_self: bool = True
 ) -> torch.Tensor:
     """aten.scatter_reduce."""
-    return _reduced(_along, value, dim, index, new, reduce, include_self)
+    return _reduced(_along, value, dim, index=index, new=new, reduce=reduce, include_self=include_self)
 
 
 def index_reduce(
     value: torch.Tensor, dim: int, index: torch.Tensor, new: torch.Tensor, reduce: str, *, include_self: bool = True
 ) -> torch.Tensor:
     """aten.index_reduce, of slices along `dim`."""
-    return _reduced(_rows, value, dim, index, new, reduce, include_self)
+    return _reduced(_rows, value, dim, index=index, new=new, reduce=reduce, include_self=include_self)
 
 
 def index_add(value: torch.Tensor, dim: int, index: torch.Tensor, new: torch.Tensor, *, alpha: Any = 1) -> torch.Tensor:

@@ -363,7 +363,9 @@ class Record(Format):
             elif by_code:  # there is one unit, whose code may be even
                 even_is_odd = not (exponent + parity) & 1
             # The neighbours of x are multiples of 2^shift. The exponent is not bounded above: overflow is seen later.
-            magnitude = chosen_multiple(magnitude, exponent - significand_bits, how, negative, noise, even_is_odd)
+            magnitude = chosen_multiple(
+                magnitude, exponent - significand_bits, how, negative=negative, noise=noise, even_is_odd=even_is_odd
+            )
             if not self.zero:
                 magnitude = max(magnitude, least)
             if magnitude > largest or (negative and not signed and magnitude):

@@ -81,7 +81,7 @@ def cheap_step(
     """Append a step that is exact under `limits`, on products and accumulators times `scale`."""
     noise = drawn.acc
     assert noise is not None
-    return _noisy_step(code, fma, isa, a, b, c, noise, None)
+    return _noisy_step(code, fma, isa, a=a, b=b, c=c, word=noise, position=None)
 
 
 def _noisy_step(
@@ -191,7 +191,9 @@ def _one_run(m: Micro, k: Value, values: Accumulators, run: int) -> list[Value]:
     for n in range(len(current)):
         for position, (rows, lanes) in enumerate(operands):
             a, b = s.ordered(rows[n // m.vectors], lanes[n % m.vectors])
-            current[n] = _noisy_step(code, s.fma, s.instructions, a, b, current[n], words[n], position)
+            current[n] = _noisy_step(
+                code, s.fma, s.instructions, a=a, b=b, c=current[n], word=words[n], position=position
+            )
     return current
 
 

@@ -43,7 +43,7 @@ def convert_packed_text(name: str, kernel: Kernel, side: str, shape: tuple[int, 
                 arguments = (block, f.number(count), f.fetch(data, last, "i32"), widths, *in_panel(f, to, block))
                 limits = f.call(f"{kernel.name}_quantize_{side}", *arguments, results="i32, i32")
             else:
-                limits = _singles(f, kernel, side, block, count, widths)
+                limits = _singles(f, kernel, side, block=block, count=count, widths=widths)
             place = f.i64("addi", f.i64("muli", panel, 2 * blocks), 2 * n)
             for word, limit in enumerate(limits):
                 at = f.at(ranges, f.i64("addi", place, word), "i32")

@@ -52,7 +52,9 @@ class GroupRows(GroupPanel):
                     most = self._largest_of_rows(groups, rows, straight)
                     scaling = self.kind.scaling(vector, most, shared)
                     groups[0].limit(vector, most, scaling)
-                    self._convert_rows(groups, f.number(row), rows, vectors, straight, scaling, kept)
+                    self._convert_rows(
+                        groups, f.number(row), rows, vectors=vectors, straight=straight, scaling=scaling, kept=kept
+                    )
                 limits = loop.results
         self.found = list(limits)
         return self.reduced()

@@ -49,13 +49,13 @@ def pack_text(kernel: Kernel, side: str) -> str:
             with f.carry(0, f["count"], 1, vectors.values) as steps:
                 raw = read(f.at(f["src"], f.fetch(f["offsets"], steps.index), kernel.element(side)))
                 place = f.at(panel, f.i64("muli", steps.index, across))
-                steps.next = _convert(kernel, side, code, raw, place, steps.values, widths)
+                steps.next = _convert(kernel, side, code, raw=raw, place=place, limits=steps.values, widths=widths)
             return steps.results
 
         kinds = [code.ty("i32")] * 2
-        vectors.next = by_segments(f, kernel, side, vectors.index, kinds, body)
+        vectors.next = by_segments(f, kernel, side, number=vectors.index, kinds=kinds, body=body)
         if side == "rows" or not to.alone:
-            _fill(f, code, panel, across, to.parts, _zero(code, to))
+            _fill(f, code, panel, across=across, vectors=to.parts, zero=_zero(code, to))
     return f.function(*_reduced(f, vectors.results))
 
 
@@ -84,9 +84,11 @@ def pack_dense_text(kernel: Kernel) -> str:
         limits: Sequence[Value] = steps.values
         for v in range(to.count):
             raw = load_operand(code, kernel, "lanes", _at(f, kernel, "lanes", source, v * to.width))
-            limits = _convert(kernel, "lanes", code, raw, f.at(place, v * to.parts * to.width), limits, widths)
+            limits = _convert(
+                kernel, "lanes", code, raw=raw, place=f.at(place, v * to.parts * to.width), limits=limits, widths=widths
+            )
         steps.next = limits
-    _fill(f, code, f["panel"], to.step_words, to.count * to.parts, code.f32(0.0))
+    _fill(f, code, f["panel"], across=to.step_words, vectors=to.count * to.parts, zero=code.f32(0.0))
     return f.function(*_reduced(f, steps.results))
 
 
@@ -125,7 +127,7 @@ def pack_transposed_text(kernel: Kernel) -> str:
                 code.store(_word(code, kernel, columns[n : n + to.dot]), f.at(column, place))
             for n, raw in enumerate(() if to.alone else columns):
                 place = f.at(column, f.i64("muli", f.i64("addi", steps.index, n), to.step_words))
-                limits = _convert(kernel, "lanes", code, raw, place, limits, widths)
+                limits = _convert(kernel, "lanes", code, raw=raw, place=place, limits=limits, widths=widths)
             steps.next = limits
         vectors.next = steps.results
     return f.function(*_reduced(f, vectors.results))
@@ -150,7 +152,7 @@ def pack_turned_text(kernel: Kernel) -> str:
             limits = steps.values
             for r, raw in enumerate(transposed(code, vectors)[:rows]):
                 place = f.at(chunk, (first + r) * to.parts * to.width)
-                limits = _convert(kernel, "rows", code, raw, place, limits, widths)
+                limits = _convert(kernel, "rows", code, raw=raw, place=place, limits=limits, widths=widths)
             steps.next = limits
         limits = steps.results
     return f.function(*_reduced(f, limits))

@@ -38,4 +38,4 @@ def _next_lanes(frame: Frame, block: Block, lanes: Panel) -> Value:
     panel = f.i64("divui", f.select(goes_on, block.j0, after), size)
     next_block = f.select(block.is_last, f.number(0), f.i64("addi", block.number, 1))
     number = f.select(ends, next_block, block.number)
-    return packed_places(f, task, frame.words["b"], block.b_start, panel, number)[0]
+    return packed_places(f, task, frame.words["b"], start=block.b_start, panel=panel, kb=number)[0]

@@ -51,11 +51,11 @@ def measure_text(task: Task, side: str) -> str:
             kc = f.i64("minui", f.i64("subi", depth, k0), to.k_block)
             if side == "rows":
                 count = f.i64("minui", f.i64("subi", size, place), to.extent)
-                pack_rows(f, kernel, source, place, count, k0, kc, wide)
+                pack_rows(f, kernel, source, row=place, count=count, k0=k0, kc=kc, to=wide)
             else:
-                pack_lanes(f, kernel, source, panel, k0, kc, wide)
+                pack_lanes(f, kernel, source, panel=panel, k0=k0, kc=kc, to=wide)
             used = f.i64("muli", _steps(f, side, to.width, kc), to.step_words)
-            _convert_both(f, task, side, (wide, narrow), used, kc, batch, place, k0)
+            _convert_both(f, task, side, panels=(wide, narrow), used=used, kc=kc, batch=batch, place=place, k0=k0)
             of_block = _sums(f, to.width, wide, narrow, used)
             found.next = [f.binary("addf", x, y) for x, y in zip(found.values, of_block, strict=True)]
         for n, total in enumerate(found.results):
@@ -89,7 +89,7 @@ def _convert_both(
     most, to = largest(f, task, side, batch, place), layout(kernel, side)
 
     def widest() -> None:
-        draws = drawn(f, task, side, batch, place, k0)
+        draws = drawn(f, task, side, batch=batch, place=place, k0=k0)
         f.call(f"{name}_widest_{side}", wide, kc, most, *draws, *in_panel(f, to, wide), results="i32, i32")
 
     if noisy:

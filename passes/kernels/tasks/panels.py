@@ -48,7 +48,7 @@ def pack_rows(
     f: Function, kernel: Kernel, data: Value, row: Value, count: Value, k0: Value, kc: Value, to: Value
 ) -> Sequence[Value]:
     """Pack `count` rows from `row` on, the `kc` steps from `k0` on; returns their limits."""
-    limits = _rows_in_order(f, kernel, data, row, count, k0, kc, to)
+    limits = _rows_in_order(f, kernel, data, row=row, count=count, k0=k0, kc=kc, to=to)
     if layout(kernel, "rows").matrix:
         fill_rows(f, kernel, kc, to)
     return limits
@@ -59,7 +59,7 @@ def _rows_in_order(
 ) -> Sequence[Value]:
     """Pack rows, nothing behind the last step, in the order in which they are in memory; returns their limits."""
     if not kernel.rows.turned:
-        return _pack_rows(f, kernel, data, row, count, k0, kc, to)
+        return _pack_rows(f, kernel, data, row=row, count=count, k0=k0, kc=kc, to=to)
     offsets, steps = context(f, "a_row", "a_k")
     offsets = f.at(offsets, row, "i64")
     with f.choose(_are_apart(f, offsets, count, f.number(1)), *_LIMITS) as found:
@@ -68,7 +68,7 @@ def _rows_in_order(
             arguments = first, f.at(steps, k0, "i64"), count, kc, to
             found.next = f.call(f"{kernel.name}_pack_turned", *arguments, *_width(f, kernel, "rows"), results=_RESULTS)
         with found.otherwise():
-            found.next = _pack_rows(f, kernel, data, row, count, k0, kc, to)
+            found.next = _pack_rows(f, kernel, data, row=row, count=count, k0=k0, kc=kc, to=to)
     return found.results
 
 
@@ -144,10 +144,12 @@ def make_rows(
     """Pack and convert a panel, and store its limits. rows, steps: the first row and step of k, and how many."""
     kernel, (row, count), (k0, kc) = task.kernel, rows, steps
     if kernel.grouped("rows") is None:
-        store_limits(f, pack_rows(f, kernel, source, row, count, k0, kc, to), limits)
+        store_limits(f, pack_rows(f, kernel, source, row=row, count=count, k0=k0, kc=kc, to=to), limits)
         return
-    where = _rows_before(f, kernel, source, rows, steps, to)
-    store_limits(f, convert_groups(f, task, "rows", kc, to, batch, row, k0, where), limits)
+    where = _rows_before(f, kernel, source, rows=rows, steps=steps, to=to)
+    store_limits(
+        f, convert_groups(f, task, "rows", kc=kc, panel=to, batch=batch, place=row, k0=k0, source=where), limits
+    )
 
 
 def _rows_before(
@@ -167,7 +169,7 @@ def _rows_before(
         with found.then():
             found.next = [f.at(f.at(source, first), f.fetch(of_steps, k0)), apart, f.number(t.width)]
         with found.otherwise():
-            pack_rows(f, kernel, source, row, count, k0, kc, to)
+            pack_rows(f, kernel, source, row=row, count=count, k0=k0, kc=kc, to=to)
             found.next = in_panel(f, layout(kernel, "rows"), to)
     return found.results
 
@@ -192,7 +194,7 @@ def pack_lanes(
     f: Function, kernel: Kernel, data: Value, panel: Value, k0: Value, kc: Value, to: Value
 ) -> Sequence[Value]:
     """Pack panel number `panel` of lanes, the `kc` steps from `k0` on; returns its limits."""
-    limits = _lanes_in_order(f, kernel, data, panel, k0, kc, to)
+    limits = _lanes_in_order(f, kernel, data, panel=panel, k0=k0, kc=kc, to=to)
     if layout(kernel, "lanes").matrix:
         fill_lanes(f, kernel, kc, to)
     return limits
@@ -203,12 +205,12 @@ def _lanes_in_order(
 ) -> Sequence[Value]:
     """Pack lanes, nothing behind the last step, in the order in which they are in memory; returns their limits."""
     if not kernel.lanes.turned:
-        return _pack_lanes(f, kernel, data, panel, k0, kc, to)
+        return _pack_lanes(f, kernel, data, panel=panel, k0=k0, kc=kc, to=to)
     with f.choose(_pays(f, kernel, panel), *_LIMITS) as found:
         with found.then():
-            found.next = _pack_transposed(f, kernel, data, panel, k0, kc, to)
+            found.next = _pack_transposed(f, kernel, data, panel=panel, k0=k0, kc=kc, to=to)
         with found.otherwise():
-            found.next = _pack_lanes(f, kernel, data, panel, k0, kc, to)
+            found.next = _pack_lanes(f, kernel, data, panel=panel, k0=k0, kc=kc, to=to)
     return found.results
 
 
@@ -315,7 +317,7 @@ def convert_groups(
     arguments = [panel, kc, largest(f, task, side, batch, place)]
     if task.kernel.is_open(side):
         arguments.append(width(f, side))
-    arguments += [*drawn(f, task, side, batch, place, k0), *source]
+    arguments += [*drawn(f, task, side, batch=batch, place=place, k0=k0), *source]
     return f.call(f"{task.kernel.name}_quantize_{side}", *arguments, results=_RESULTS)
 
 
@@ -379,7 +381,7 @@ def packed_panel(
 
     start: where its batch begins, in f32 numbers.
     """
-    found, place = packed_places(f, task, data, start, panel, kb)
+    found, place = packed_places(f, task, data, start=start, panel=panel, kb=kb)
     if place is None:
         return found, (f.int(0), f.int(0))
     return found, (f.fetch(place, 0, "i32"), f.fetch(place, 1, "i32"))

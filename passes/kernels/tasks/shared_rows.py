@@ -47,7 +47,7 @@ def pack_rows_text(task: Task) -> str:
         count = f.i64("minui", f.i64("subi", rows, i), t.rows)
         data, limits = _place(f, task, number)
         source = f.at(a, f.fetch(of_batch, batch), task.kernel.element("rows"))
-        make_rows(f, task, source, batch, (i, count), (k0, kc), data, limits)
+        make_rows(f, task, source, batch=batch, rows=(i, count), steps=(k0, kc), to=data, limits=limits)
     entry = Function(_PACK, _ARGUMENTS, attributes="", dialect="llvm")
     entry.call(f"{_PACK}_body", *entry.arguments.values())
     return f.function() + entry.function()

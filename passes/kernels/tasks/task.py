@@ -135,7 +135,7 @@ def _pack_rows(frame: Frame, block: Block) -> None:
     with f.when(adjacent):
         source = f.at(frame.words["a"], block.a_start, kernel.element("rows"))
         to = frame.buffers["rows"], frame.row_pitch, frame.buffers["limits"]
-        turn_panels(f, kernel, source, (block.i0, block.i_end), (block.k0, block.kc), to)
+        turn_panels(f, kernel, source, rows=(block.i0, block.i_end), steps=(block.k0, block.kc), to=to)
     with f.when(f.negated(adjacent)):
         _pack_panels(frame, block)
 
@@ -151,11 +151,20 @@ def _pack_panels(frame: Frame, block: Block) -> None:
         with f.when(f.negated(_is_in_place(frame, count))) if kernel.rows.in_place else nullcontext():
             if kernel.rows.codes:
                 number = f.i64("divui", i, kernel.tile.rows)
-                there = packed_panel(f, task, frame.words["a"], block.a_start, number, block.number)
+                there = packed_panel(f, task, frame.words["a"], start=block.a_start, panel=number, kb=block.number)
                 store_limits(f, expand(f, kernel, there, block.kc, to), limits)
             else:
                 source = f.at(frame.words["a"], block.a_start, kernel.element("rows"))
-                make_rows(f, task, source, block.batch, (i, count), (block.k0, block.kc), to, limits)
+                make_rows(
+                    f,
+                    task,
+                    source,
+                    batch=block.batch,
+                    rows=(i, count),
+                    steps=(block.k0, block.kc),
+                    to=to,
+                    limits=limits,
+                )
 
 
 def _is_in_place(frame: Frame, count: Value) -> Value:
@@ -211,7 +220,9 @@ def _rows(frame: Frame, block: Block, i: Value, count: Value) -> Panel:
     f, task, t = frame.f, frame.task, frame.task.kernel.tile
     if task.ready == "rows":
         number = f.i64("divui", i, t.rows)
-        return Panel(i, count, *packed_panel(f, task, frame.words["a"], block.a_start, number, block.number))
+        return Panel(
+            i, count, *packed_panel(f, task, frame.words["a"], start=block.a_start, panel=number, kb=block.number)
+        )
     number = f.i64("divui", f.i64("subi", i, block.i0), t.rows)
     kept = f.at(frame.buffers["limits"], f.i64("addi", number, number), "i32")
     packed = f.at(frame.buffers["rows"], f.i64("muli", number, frame.row_pitch))
@@ -234,14 +245,16 @@ def _lanes(frame: Frame, block: Block, j: Value, count: Value) -> Panel:
     f, task, kernel = frame.f, frame.task, frame.task.kernel
     number = f.i64("divui", j, kernel.tile.lanes)
     if task.packed == "lanes":
-        there = packed_panel(f, task, frame.words["b"], block.b_start, number, block.number)
+        there = packed_panel(f, task, frame.words["b"], start=block.b_start, panel=number, kb=block.number)
         if task.ready == "lanes":
             return Panel(j, count, *there)
         return Panel(j, count, frame.buffers["lanes"], expand(f, kernel, there, block.kc, frame.buffers["lanes"]))
     panel = room(frame, block, j, count)
     limits = pack(frame, block, panel)
     if kernel.grouped("lanes") is not None:
-        limits = convert_groups(f, task, "lanes", block.kc, panel.data, block.batch, j, block.k0)
+        limits = convert_groups(
+            f, task, "lanes", kc=block.kc, panel=panel.data, batch=block.batch, place=j, k0=block.k0
+        )
     return replace(panel, limits=limits)
 
 
@@ -271,13 +284,13 @@ def _tile(frame: Frame, block: Block, rows: Panel, lanes: Panel, stays: Value | 
     column = f.i64("divui", f.i64("subi", lanes.first, block.j0), t.lanes)
     coming = ahead(frame, block, rows, lanes)
     if stays is None:
-        tile_in_memory(frame, block, rows, lanes, column, coming)
+        tile_in_memory(frame, block, rows, lanes=lanes, column=column, ahead=coming)
         return
     full = f.binary("andi", stays, f.compare("eq", rows.count, f.number(t.rows)))
     with f.when(full):
         tile_in_registers(frame, block, rows, lanes, coming)
     with f.when(f.negated(full)):
-        tile_in_memory(frame, block, rows, lanes, column, coming)
+        tile_in_memory(frame, block, rows, lanes=lanes, column=column, ahead=coming)
 
 
 def _stays(frame: Frame, lanes: Panel) -> Value:

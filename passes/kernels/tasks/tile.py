@@ -47,9 +47,9 @@ def tile_in_memory(
     width = context(f, "product_width") if kernel.has_open_product else ()
     # Whole panels in place are read in registers only.
     places = (*rows.places, *(lanes.places if kernel.lanes.in_place else ()))
-    _steps(frame, block, rows, lanes, tile, (*where, *drawn, *counted, *width, *ahead, *places))
+    _steps(frame, block, rows, lanes=lanes, tile=tile, extra=(*where, *drawn, *counted, *width, *ahead, *places))
     with f.when(block.is_last):
-        _finish_tile(frame, block, rows, lanes, tile, drawn)
+        _finish_tile(frame, block, rows, lanes=lanes, tile=tile, drawn=drawn)
 
 
 def _drawn(frame: Frame, block: Block, rows: Panel, lanes: Panel) -> list[Value]:
@@ -74,7 +74,7 @@ def _begin_tile(frame: Frame, block: Block, rows: Panel, lanes: Panel, tile: Val
         area = f.i64("muli", rows.count, lanes.count)
         with f.when(f.compare("ne", area, f.number(t.rows * t.lanes))):
             _fill(f, task, tile)
-        _edge(frame, block, rows, lanes, tile, PROLOGUE)
+        _edge(frame, block, rows, lanes=lanes, tile=tile, name=PROLOGUE)
     else:
         _fill(f, task, tile)
     # The guard reads the sums of chunks before there are any.
@@ -122,7 +122,7 @@ def _finish_tile(frame: Frame, block: Block, rows: Panel, lanes: Panel, tile: Va
             of_lanes = largest(f, task, "lanes", block.batch, lanes.first)
             f.call(f"{kernel.name}_finish", tile, of_rows, of_lanes)
     watch(frame, block, rows, lanes, (None, tile))
-    _edge(frame, block, rows, lanes, tile, EPILOGUE)
+    _edge(frame, block, rows, lanes=lanes, tile=tile, name=EPILOGUE)
 
 
 def _edge(frame: Frame, block: Block, rows: Panel, lanes: Panel, tile: Value, name: str) -> None:

@@ -74,13 +74,21 @@ def _vectors_text(task: Task, name: str, *, fast: bool) -> str:
                 raw = read(f.at(f["source"], f.fetch(offsets, steps.index), kernel.element("lanes")))
                 rounded = converted(code, kernel, "lanes", raw, widths)
                 parts = emit_parts(code, rounded, kernel.conversion("lanes").format)
-                after = _step(code, kernel, parts, _row(code, kernel, f["data"], steps.index), acc, drawn, fast=fast)
+                after = _step(
+                    code,
+                    kernel,
+                    parts,
+                    rows=_row(code, kernel, f["data"], steps.index),
+                    acc=acc,
+                    drawn=drawn,
+                    fast=fast,
+                )
                 if fast:
                     found = list(magnitude_range(code, code.cast("bitcast", rounded, "i32"), *found))
                 steps.next = [after, *found]
             return steps.results
 
-        after, *found = by_segments(f, kernel, "lanes", v, kinds, body, table)
+        after, *found = by_segments(f, kernel, "lanes", number=v, kinds=kinds, body=body, table=table)
         again = {"begin": v, "end": f.i64("addi", v, 1)}
         edge.leave(lane, before, after, found, again, f.compare("eq", left, f.number(t.width)))
     return f.function()
@@ -193,7 +201,7 @@ class _PlaneColumns:
             for v in range(vectors):
                 found = lanes(offset + v * stride * code.width)
                 n = r * vectors + v
-                totals[n] = _step(code, kernel, found, row(k), totals[n], self.drawn, fast=self.fast)
+                totals[n] = _step(code, kernel, found, rows=row(k), acc=totals[n], drawn=self.drawn, fast=self.fast)
         return totals
 
 

@@ -27,7 +27,7 @@ def emit_listed(code: Code, x: Value, to: Conversion, carrier: Carrier, noise: V
     assert to.format.bits <= MOST_BITS, f"{to.format.name}: a kind of more than {MOST_BITS} bits has code of its own"
     if to.noise is not None:
         assert noise is not None
-        rounded = _drawn(code, x, to.format, carrier, noise, to.noise.bits)
+        rounded = _drawn(code, x, to.format, carrier=carrier, noise=noise, bits=to.noise.bits)
     else:
         key = _key(code, x, carrier)
         starts, values = zip(*steps(to, wide=carrier.f == "f64"), strict=True)

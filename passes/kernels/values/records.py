@@ -23,22 +23,28 @@ def emit_record(code: Code, x: Value, to: Conversion, carrier: Carrier, noise: N
     if n.full_range and fmt.is_gradual:
         # Only bits are cut off, and no carry leaves an encoding that is not a NaN: the sign stays where it is.
         negative = code.compare("slt", bits, code.int(0, i))
-        rounded = code.cast("bitcast", _round_normal(code, bits, negative, to, carrier, noise, n), carrier.f)
+        rounded = code.cast(
+            "bitcast", _round_normal(code, bits, negative, to=to, carrier=carrier, noise=noise, n=n), carrier.f
+        )
         return code.select(code.compare("uno", x, x), x, rounded)
     sign = code.binary("andi", bits, code.int(carrier.sign, i))
     magnitude = code.binary("andi", bits, code.int(carrier.sign - 1, i))
     negative = code.compare("ne", sign, code.int(0, i))
-    rounded = _round_normal(code, magnitude, negative, to, carrier, noise, n)
+    rounded = _round_normal(code, magnitude, negative, to=to, carrier=carrier, noise=noise, n=n)
     below = code.compare("ult", magnitude, n.lanes(code, n.least_normal))
     flushes = isinstance(fmt, Record) and not fmt.subnormals and fmt.zero
-    small = code.int(0, i) if flushes else _round_subnormal(code, magnitude, negative, to, carrier, noise, n)
+    small = (
+        code.int(0, i)
+        if flushes
+        else _round_subnormal(code, magnitude, negative, to=to, carrier=carrier, noise=noise, n=n)
+    )
     rounded = code.select(below, small, rounded)
     if not fmt.has_zero:
         rounded = code.binary("maxui", rounded, code.int(carrier.encoding(float(fmt.min_subnormal)), i))
     if not n.full_range:
-        rounded = _overflow(code, rounded, magnitude, negative, to, carrier, n)
+        rounded = _overflow(code, rounded, magnitude, negative=negative, to=to, carrier=carrier, n=n)
     if not fmt.signed:
-        rounded = _below(code, rounded, magnitude, negative, to, carrier)
+        rounded = _below(code, rounded, magnitude, negative=negative, to=to, carrier=carrier)
     elif fmt.has_minus_zero:
         rounded = code.binary("ori", rounded, sign)
     else:

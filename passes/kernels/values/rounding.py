@@ -32,13 +32,13 @@ def emit_round(
         return (_compound_f32 if carrier is F32 else _compound_f64)(code, x, to, noise)
     if to.open is not None:
         assert widths is not None
-        return emit_record(code, x, to, carrier, noise, widths)
+        return emit_record(code, x, to, carrier=carrier, noise=noise, n=widths)
     if carrier is F32 and to.format == FORMATS["fp32"]:
         return x
     if isinstance(to.format, Record | Fixed):
-        return emit_record(code, x, to, carrier, noise, constants(to.format, carrier))
+        return emit_record(code, x, to, carrier=carrier, noise=noise, n=constants(to.format, carrier))
     if isinstance(to.format, Posit):
-        return emit_posit(code, x, to, to.format, carrier, noise)
+        return emit_posit(code, x, to, fmt=to.format, carrier=carrier, noise=noise)
     return emit_listed(code, x, to, carrier, noise)
 
 
@@ -101,7 +101,7 @@ def _compound_f64(code: Code, x: Value, to: Conversion, noise: Noise) -> Value:
         magic = code.cast("bitcast", code.binary("ori", magic_bits, code.int(1 << 51, i)), "f64")
         part = code.binary("subf", code.binary("addf", rest, magic), magic)
         if n == fmt.parts - 1 and to.noise is not None:
-            part = _noisy_part(code, rest, part, quantum, to.noise.bits, noise)
+            part = _noisy_part(code, rest, part, quantum=quantum, bits=to.noise.bits, noise=noise)
         if n == 0:
             first = _saturate_to_infinity(code, part, fmt.part.emax + 1)
         rest = code.binary("subf", rest, part)

@@ -125,7 +125,9 @@ def _combined(generic: ir.Operation, slices: list[ir.Value], room: ir.Value, sta
     operands, body, rank = [*slices, room], linalg.body(generic), ir.RankedTensorType(room.type).rank
     maps = [ir.AffineMap.get_identity(rank)] * len(operands)
     types = [v.type.element_type for v in operands]
-    new, block = linalg.generic_like(generic, operands, maps, types, [room.type], ["parallel"] * rank)
+    new, block = linalg.generic_like(
+        generic, operands, maps, arguments=types, results=[room.type], kinds=["parallel"] * rank
+    )
     elements = list(block.arguments)[:-1]
     with ir.InsertionPoint(block), generic.location:
         found = _constant(types[-1], start) if start else elements.pop(0)

@@ -122,10 +122,10 @@ def multi_head_attention(node: Node) -> None:
         query = node.op("Add", query, parts[0])
         if not as_heads:
             key, value = node.op("Add", key, parts[1]), node.op("Add", value, parts[2])
-    query = _heads(node, query, sizes, length, count, depth)
+    query = _heads(node, query, sizes, length=length, count=count, size=depth)
     if not as_heads:
-        key = _heads(node, key, sizes, new, count, depth)
-        value = _heads(node, value, sizes, new, count, width)
+        key = _heads(node, key, sizes, length=new, count=count, size=depth)
+        value = _heads(node, value, sizes, length=new, count=count, size=width)
     key, value = _with_past(node, past_key, key, 1), _with_past(node, past_value, value, 2)
     masks = [_bias_mask(node, extra, count)] if extra else []
     if node.attribute("unidirectional", 0):
@@ -134,7 +134,7 @@ def multi_head_attention(node: Node) -> None:
         if node.rank(padding) != 2:
             raise RefusedError("its key_padding_mask is available as [batch, length of the keys] only")
         masks.append(_padding(node, padding, node.attribute("mask_filter_value", -10000.0)))
-    _attend(node, query, key, value, sizes, masks, node.output(0))
+    _attend(node, query, key, value=value, sizes=sizes, masks=masks, to=node.output(0))
 
 
 def _padding(node: Node, mask: str, filtered: float) -> str:
@@ -174,7 +174,9 @@ def attention_of(node: Node, product: str, mask: str, past: str, extra: str = ""
     )
     ends = [0, parts[0], parts[0] + parts[1], sum(parts)]
     query, key, value = (
-        _heads(node, node.cut(product, 2, ends[n], ends[n + 1]), sizes, length, count, parts[n] // count)
+        _heads(
+            node, node.cut(product, 2, ends[n], ends[n + 1]), sizes, length=length, count=count, size=parts[n] // count
+        )
         for n in range(3)
     )
     if past:
@@ -190,7 +192,7 @@ def attention_of(node: Node, product: str, mask: str, past: str, extra: str = ""
         masks.append(_masked(node, _causal(node, length, sizes.steps), _LOWEST))
     if mask:
         masks.append(_any_mask(node, mask, sizes))
-    _attend(node, query, key, value, sizes, masks, node.output(0))
+    _attend(node, query, key, value=value, sizes=sizes, masks=masks, to=node.output(0))
 
 
 def _any_mask(node: Node, mask: str, sizes: _Sizes) -> str:
@@ -298,8 +300,8 @@ def group_query_attention(node: Node) -> None:
     sizes = _Sizes(
         batch=batch, shared=shared, groups=count // shared, length=length, steps=steps, depth=depth, width=depth
     )
-    query = _heads(node, query, sizes, length, count, depth)
-    key, value = (_heads(node, one, sizes, length, shared, depth) for one in (key, value))
+    query = _heads(node, query, sizes, length=length, count=count, size=depth)
+    key, value = (_heads(node, one, sizes, length=length, count=shared, size=depth) for one in (key, value))
     if node.attribute("do_rotary", 0):
         rows = given or places
         turn = bool(node.attribute("rotary_interleaved", 0))
@@ -322,4 +324,4 @@ def group_query_attention(node: Node) -> None:
         if node.shape(extra)[1] != 1:
             wide = node.reshape(extra, [node.size(extra, 0), shared, count // shared, length, steps])
         masks.append(wide)
-    _attend(node, query, caches[0], caches[1], sizes, masks, node.output(0))
+    _attend(node, query, caches[0], value=caches[1], sizes=sizes, masks=masks, to=node.output(0))

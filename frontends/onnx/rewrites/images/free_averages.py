@@ -32,7 +32,7 @@ def average_free_image(node: Node, windows: Windows, before: Sizes, after: Sizes
         line = node.cast(inside, TensorProto.INT64)
         along = ""
         for offset in taps[n]:
-            one = _every(node, line, 0, offset, taps[n][-1], windows.strides[n])
+            one = _every(node, line, 0, offset=offset, last=taps[n][-1], stride=windows.strides[n])
             along = op("Add", along, one) if along else one
         column = node.reshape(along, [-1, *[1] * (rank - 1 - n)])
         count = op("Mul", count, column) if count else column
@@ -46,7 +46,7 @@ def taps_of_free_image(node: Node, windows: Windows, before: Sizes, after: Sizes
     for offsets in itertools.product(*taps):
         element = padded
         for n, offset in enumerate(offsets):
-            element = _every(node, element, n + 2, offset, taps[n][-1], windows.strides[n])
+            element = _every(node, element, n + 2, offset=offset, last=taps[n][-1], stride=windows.strides[n])
         yield element
 
 

@@ -42,7 +42,7 @@ def padding_of_free_image(node: Node, windows: Windows) -> tuple[list[int | str]
             small, large = _to_same_size(node, n + 2, extent, s)
             before[n], after[n] = (small, large) if windows.auto == "SAME_UPPER" else (large, small)
         elif windows.is_ceil and s > 1:
-            after[n] = _for_last_window(node, n + 2, extent, s, windows.before[n], windows.after[n])
+            after[n] = _for_last_window(node, n + 2, extent, stride=s, low=windows.before[n], high=windows.after[n])
     return before, after
 
 

@@ -57,7 +57,7 @@ def resize(node: Node) -> None:
     value, outside = node.cast(source, TensorProto.FLOAT) if is_whole else source, ""
     for axis in axes:
         place, out = _places(axis, coordinates)
-        value = _along(node, value, axis, mode, place, len(shape))
+        value = _along(node, value, axis, mode=mode, place=place, rank=len(shape))
         if out.any():
             there = node.constant(out.reshape([-1, *[1] * (len(shape) - 1 - axis.axis)]), np.bool_)
             outside = node.op("Or", outside, there) if outside else there

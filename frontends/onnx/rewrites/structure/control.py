@@ -110,7 +110,7 @@ def loop(node: Node) -> None:
             parts.append(node.op("Unsqueeze", value, node.ints(0)))
         step += 1
         if not stays:  # the next step is decided when the condition is known
-            _rest(node, body, count, steps - step, values[0], carried, collected)
+            _rest(node, body, count, steps=steps - step, condition=values[0], carried=carried, collected=collected)
             return
     for value, to in zip(carried, node.proto.output, strict=False):
         if to:

@@ -44,7 +44,7 @@ def convolution(
         size = [value.shape[0], groups * weight.shape[1]]
         for n in range(rank):
             size.append((value.shape[2 + n] - 1) * s[n] - 2 * p[n] + d[n] * (weight.shape[2 + n] - 1) + extra[n] + 1)
-        return conv_dgrad(value, weight, size, s, p, d, groups, bias)
+        return conv_dgrad(value, weight, size, stride=s, padding=p, dilation=d, groups=groups, bias=bias)
     # The first dimension of the kernel becomes channels of a group, which keeps the order of additions.
     deep, wide = weight.shape[2], padded(value, [0, 0] * (rank - 1) + [p[0], p[0]])
     count = (wide.shape[2] - d[0] * (deep - 1) - 1) // s[0] + 1

@@ -81,7 +81,7 @@ def _multiscale_roi_align(
 ) -> Any:
     from numc.frontends.pytorch.rewrites.images.regions import of_levels
 
-    return of_levels(x_filtered, boxes, output_size, sampling_ratio, scales, mapper)
+    return of_levels(x_filtered, boxes, output_size, samples=sampling_ratio, scales=scales, mapper=mapper)
 
 
 def _nms(dets: Any, scores: Any, iou_threshold: Any) -> Any:

@@ -77,12 +77,12 @@ def convolution_backward(
             for axis in range(2, 2 + rank):
                 dgrad = dgrad.narrow(axis, 0, value.shape[axis])
         else:
-            dgrad = conv_dgrad(grad, weight, value.shape, s, p, d, groups)
+            dgrad = conv_dgrad(grad, weight, value.shape, stride=s, padding=p, dilation=d, groups=groups)
     if output_mask[1]:
         if transposed:
-            wgrad = conv_wgrad(value, grad, weight.shape, s, p, d, groups)
+            wgrad = conv_wgrad(value, grad, weight.shape, stride=s, padding=p, dilation=d, groups=groups)
         else:
-            wgrad = conv_wgrad(grad, value, weight.shape, s, p, d, groups)
+            wgrad = conv_wgrad(grad, value, weight.shape, stride=s, padding=p, dilation=d, groups=groups)
     return dgrad, wgrad, bias
 
 

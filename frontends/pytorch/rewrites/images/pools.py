@@ -43,7 +43,7 @@ def max_pool_backward(
     so that every element of the result is computed once. Until then, the place in its window is known of every maximum,
     which takes a byte for windows of up to 127 elements.
     """
-    windows = _windows(rank, kernel, stride, padding, dilation, ceil_mode)
+    windows = _windows(rank, kernel, stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
     sizes, counts = value.shape[-rank:], grad.shape[-rank:]
     if math.prod(sizes) >= _LARGEST or not _come_from_pooling(indices, value, windows):
         return indexed_pool_backward(grad, value, indices, rank)

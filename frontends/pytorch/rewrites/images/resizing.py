@@ -97,14 +97,14 @@ def smooth_linear(
     value: torch.Tensor, sizes: Sequence[Any], align_corners: bool, rows: Any = None, columns: Any = None
 ) -> Any:
     """aten._upsample_bilinear2d_aa."""
-    return _smooth(value, sizes, align_corners, (rows, columns), _triangle, 1)
+    return _smooth(value, sizes, align_corners, factors=(rows, columns), kernel=_triangle, radius=1)
 
 
 def smooth_cubic(
     value: torch.Tensor, sizes: Sequence[Any], align_corners: bool, rows: Any = None, columns: Any = None
 ) -> Any:
     """aten._upsample_bicubic2d_aa."""
-    return _smooth(value, sizes, align_corners, (rows, columns), _cubic, 2)
+    return _smooth(value, sizes, align_corners, factors=(rows, columns), kernel=_cubic, radius=2)
 
 
 def _triangle(places: torch.Tensor) -> torch.Tensor:

@@ -15,7 +15,7 @@ from numc.passes.kernels.values.rounding import emit_round
 
 def fp32_step(code: Code, fma: Fma, a: Parts, b: Parts, c: Value, drawn: Drawn) -> Value:
     """``D = round_acc(P + C)``, where P and the sum are binary32."""
-    return emit_round(code, emit_sum(code, a, b, c, fma, drawn), fma.acc, noise=drawn.acc)
+    return emit_round(code, emit_sum(code, a, b, c=c, fma=fma, drawn=drawn), fma.acc, noise=drawn.acc)
 
 
 def emit_sum(code: Code, a: Parts, b: Parts, c: Value, fma: Fma, drawn: Drawn = NOTHING) -> Value:
@@ -46,7 +46,7 @@ def fp32_addends(code: Code, fma: Fma, a: Parts, b: Parts, c: Value, drawn: Draw
 def exact_addends(code: Code, fma: Fma, a: Parts, b: Parts, c: Value, drawn: Drawn) -> Iterator[tuple[Value, Value]]:
     """The one addition of a step: its product, in binary32, and C."""
     if fma.product is None and len(fma.terms) == 1:
-        yield from fp32_addends(code, fma, a, b, c, drawn)
+        yield from fp32_addends(code, fma, a, b=b, c=c, drawn=drawn)
     else:
         yield code.cast("truncf", emit_product(code, a, b, fma, drawn), "f32"), c
 
@@ -65,7 +65,7 @@ def emit_product(code: Code, a: Parts, b: Parts, fma: Fma, drawn: Drawn) -> Valu
         product = code.fma(wide_a[i], wide_b[j], product)
     if fma.product is None:
         return product
-    return emit_round(code, product, fma.product, F64, drawn.product, drawn.widths)
+    return emit_round(code, product, fma.product, carrier=F64, noise=drawn.product, widths=drawn.widths)
 
 
 def exact_step(code: Code, fma: Fma, a: Parts, b: Parts, c: Value, drawn: Drawn) -> Value:
@@ -75,7 +75,7 @@ def exact_step(code: Code, fma: Fma, a: Parts, b: Parts, c: Value, drawn: Drawn)
     cannot tell from the real number.
     """
     if fma.is_one_fma:
-        return fp32_step(code, fma, a, b, c, drawn)
+        return fp32_step(code, fma, a, b=b, c=c, drawn=drawn)
     product = emit_product(code, a, b, fma, drawn)
     total = emit_add_to_odd(code, product, code.cast("extf", c, "f64"))
     if str(fma.acc) != "fp32":  # the truncf below is that conversion

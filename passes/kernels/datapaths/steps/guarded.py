@@ -160,7 +160,7 @@ def cheap_step(
     code: Code, fma: Fma, isa: InstructionSet, a: Parts, b: Parts, c: Value, drawn: Drawn, product: Value | None = None
 ) -> Value:
     """Append one step of `fma` that is exact under its guard. product: of `a` and `b`, if it is there and exact."""
-    return scaled_step(code, fma, isa, a, b, c, product)
+    return scaled_step(code, fma, isa, a=a, b=b, c=c, product=product)
 
 
 def scaled_step(
@@ -174,7 +174,7 @@ def scaled_step(
         if fmt.parts == 2:
             return _exact_pair(code, isa, a[0], b[0], c)
         if fmt.is_full_range and fmt.precision <= 11:
-            return _exact_two_fmas(code, isa, a[0], b[0], c, fmt.precision)
+            return _exact_two_fmas(code, isa, a[0], b=b[0], c=c, precision=fmt.precision)
         return _round(code, isa, _sum_to_odd(code, isa, a[0], b[0], c), fma.acc, scale)
     if fma.product is not None:
         product = _round(code, isa, code.binary("mulf", a[0], b[0]), fma.product, scale)

@@ -68,7 +68,7 @@ def cheap_step(
     code: Code, fma: Fma, isa: InstructionSet, a: Parts, b: Parts, c: Value, drawn: Drawn, product: Value | None = None
 ) -> Value:
     """Append one step, scaled."""
-    return guarded.scaled_step(code, fma, isa, a, b, c, product, _scale(fma))
+    return guarded.scaled_step(code, fma, isa, a=a, b=b, c=c, product=product, scale=_scale(fma))
 
 
 def overflowing(base: Datapath) -> Datapath:

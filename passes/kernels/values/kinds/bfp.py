@@ -49,7 +49,7 @@ class BfpCode(GroupCode):
         if self.to.discard:
             return self._truncated(code, y, drawn)
         if not self._is_nearest:
-            y = round_to_integer(code, y, x, lambda u: scale_up(code, u, scaling), self.to, drawn)
+            y = round_to_integer(code, y, x, back=lambda u: scale_up(code, u, scaling), to=self.to, drawn=drawn)
         # Truncated magnitudes are below 2^m as they are: no exponent is below that of its group.
         if self.to.rounding == "rtz":
             return y
@@ -71,7 +71,7 @@ class BfpCode(GroupCode):
             for name in ("addi", "subi")
         )
         y = code.binary("mulf", y, up)
-        units = round_to_integer(code, y, y, lambda u: u, self.to, drawn)
+        units = round_to_integer(code, y, y, back=lambda u: u, to=self.to, drawn=drawn)
         units = clamp(code, units, float((1 << self.to.discard) - 1))
         return code.unary("math.trunc", code.binary("mulf", units, down))
 

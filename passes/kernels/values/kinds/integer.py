@@ -40,7 +40,7 @@ class IntCode(GroupCode):
         """The number that `units` rounds to nearest even."""
         y = near = code.binary("divf", x, scaling.down[0])
         if self.to.rounding != "rne":
-            near = round_to_integer(code, y, y, lambda u: u, self.to, drawn)
+            near = round_to_integer(code, y, y, back=lambda u: u, to=self.to, drawn=drawn)
         return code.select(code.compare("ord", y, y), clamp(code, near, float(self.fmt.largest)), code.f32(0.0))
 
     def values(self, code: Code, x: Value, scaling: Scaling, parts: int, drawn: Value | None) -> list[Value]:

@@ -94,7 +94,7 @@ class MxCode(GroupCode):
 
     def _integer(self, code: Code, x: Value, scaling: Scaling, drawn: Value | None) -> Value:
         y = scale_down(code, x, scaling)
-        units = round_to_integer(code, y, x, lambda u: scale_up(code, u, scaling), self.to, drawn)
+        units = round_to_integer(code, y, x, back=lambda u: scale_up(code, u, scaling), to=self.to, drawn=drawn)
         return clamp(code, units, float(self.fmt.most_units))
 
     def _element(self, code: Code, x: Value, scaling: Scaling, drawn: Value | None) -> Value:
@@ -110,5 +110,5 @@ class MxCode(GroupCode):
         def back(units: Value) -> Value:
             return scale_up(code, code.binary("mulf", units, quantum), scaling)
 
-        units = round_to_integer(code, code.binary("mulf", y, reciprocal), x, back, self.to, drawn)
+        units = round_to_integer(code, code.binary("mulf", y, reciprocal), x, back=back, to=self.to, drawn=drawn)
         return clamp(code, code.binary("mulf", units, quantum), float(fmt.largest))
