@@ -40,8 +40,7 @@ from numc.compiler.torch_compile.inductor import without_inductor
 from numc.compiler.torch_compile.regions import Counters, Region, compiled
 from numc.compiler.torch_compile.saved import SWITCH, Kept, Saved
 from numc.frontends.pytorch.graphs.graph import Refusal, listed, names_of
-from numc.frontends.pytorch.rewrites.embeddings import one_hot
-from numc.frontends.pytorch.rewrites.losses import multilabel_margin_loss_forward
+from numc.frontends.pytorch.graphs.traced_first import traced_as_in_the_table
 from numc.numerics.policy.load import arithmetic as choose
 from numc.numerics.policy.policy import Decision
 from numc.numerics.policy.presets import Arithmetic, Given
@@ -282,40 +281,11 @@ def _traceable() -> Iterator[None]:
     torch._C._set_mkldnn_enabled(False)
     torch.backends.cuda.enable_flash_sdp(False)
     try:
-        with replaced(torch_rnn, _rnn_helper=rnn), contextlib.ExitStack() as stack:
-            for operation, decomposed in _DECOMPOSED_FIRST.items():
-                stack.enter_context(_differentiated(operation, decomposed))
+        with replaced(torch_rnn, _rnn_helper=rnn), traced_as_in_the_table():
             yield
     finally:
         torch._C._set_mkldnn_enabled(mkldnn)
         torch.backends.cuda.enable_flash_sdp(flash)
-
-
-_DECOMPOSED_FIRST: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
-    torch.ops.aten.multilabel_margin_loss_forward.default: multilabel_margin_loss_forward,
-    torch.ops.aten.one_hot.default: one_hot,
-}
-"""What torch decomposes before it differentiates, whatever the table has, in other ways than these."""
-
-
-@contextlib.contextmanager
-def _differentiated(operation: torch._ops.OpOverload, decomposed: Callable[..., Any]) -> Iterator[None]:
-    """Trace an operation as another decomposition than the one that torch differentiates, unless that has none."""
-    keys = torch._C.DispatchKey
-    (key,) = {keys.Autograd, keys.CompositeImplicitAutograd} & operation.py_kernels.keys()
-    theirs = operation.py_kernels[key]
-
-    def ours(*args: Any, **kwargs: Any) -> Any:
-        found = decomposed(*args, **kwargs)
-        return theirs(*args, **kwargs) if found is NotImplemented else found
-
-    operation.py_kernels[key] = ours
-    operation._dispatch_cache.clear()  # torch has the kernel of an earlier call there
-    try:
-        yield
-    finally:
-        operation.py_kernels[key] = theirs
-        operation._dispatch_cache.clear()
 
 
 def backend(

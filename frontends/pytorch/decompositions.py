@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
 from numc.frontends.pytorch.rewrites import (
+    activations,
     cumulative,
     determinants,
     distinct,
@@ -39,6 +40,7 @@ from numc.frontends.pytorch.rewrites.images.adaptive_pools import adaptive_avg_p
 from numc.frontends.pytorch.rewrites.images.convolutions import constant_pad_nd, conv_tbc, convolution
 from numc.frontends.pytorch.rewrites.images.gradients import gradients
 from numc.frontends.pytorch.rewrites.images.pools import poolings
+from numc.frontends.pytorch.rewrites.integers import matrix_products, ranges
 from numc.frontends.pytorch.rewrites.scalars import OF_ONE_DTYPE, in_one_dtype
 from numc.support.replaced import replaced
 
@@ -48,7 +50,7 @@ aten = torch.ops.aten
 # What these do in narrow dtypes is rounded once, as in eager torch, and not after each operation that they become.
 _ROUNDED_ONCE = (
     *(aten.erfc.default, aten.special_erfcx.default, aten.erfinv.default, aten.lgamma.default, aten.digamma.default),
-    *(aten.elu.default, aten.gelu.default, aten.hypot.default, aten.logcumsumexp.default),
+    *(aten.softshrink.default, aten.elu.default, aten.gelu.default, aten.hypot.default, aten.logcumsumexp.default),
     *(aten.std.correction, aten.logaddexp2.default),
     *(aten.addcmul.default, aten.addcdiv.default, aten.lerp.Scalar, aten.lerp.Tensor),
     *(aten.div.Tensor_mode, aten.div.Scalar_mode),
@@ -69,23 +71,9 @@ def add(value: torch.Tensor, addend: torch.Tensor, factor: Any) -> torch.Tensor:
     return found
 
 
-def addmv(value: torch.Tensor, matrix: torch.Tensor, vector: torch.Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """aten.addmv."""
-    found = matrix.mv(vector)
-    found = found if alpha == 1 else found * alpha
-    return found if beta == 0 else found + (value if beta == 1 else value * beta)
-
-
 def softmax(value: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
     """aten._softmax of a single element, for which torch-mlir runs out of memory."""
     return value - value + 1 if value.dim() == 0 else NotImplemented
-
-
-def mm(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """aten.mm of int8, on which torch-mlir crashes."""
-    if one.dtype != torch.int8:
-        return NotImplemented
-    return aten.mm(one.int(), other.int()).to(torch.int8)
 
 
 def rounded_once(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -200,10 +188,14 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.trunc.default: elementwise.trunc,
         aten.div.Tensor_mode: elementwise.div_mode,
         aten.div.Scalar_mode: elementwise.div_mode,
-        aten.leaky_relu.default: elementwise.leaky_relu,
-        aten.threshold.default: elementwise.threshold,
-        aten.relu6.default: elementwise.relu6,
-        aten.rrelu_with_noise_functional.default: elementwise.rrelu,
+        aten.leaky_relu.default: activations.leaky_relu,
+        aten.threshold.default: activations.threshold,
+        aten.relu6.default: activations.relu6,
+        aten.rrelu_with_noise_functional.default: activations.rrelu,
+        aten.softshrink.default: activations.softshrink,
+        aten.hardshrink.default: activations.hardshrink,
+        aten.softshrink_backward.default: activations.shrink_backward,
+        aten.hardshrink_backward.default: activations.shrink_backward,
         aten.native_dropout.default: elementwise.native_dropout,
         aten.copysign.Scalar: elementwise.copysign,
         aten.logaddexp2.default: elementwise.logaddexp2,
@@ -215,7 +207,6 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.angle.default: elementwise.angle,
         aten.erfc.default: elementwise.erfc,
         aten._cdist_forward.default: elementwise.cdist,
-        aten.addmv.default: addmv,
         **determinants.decompositions(),
         aten.max.dim: extremes.max_dim,
         aten.min.dim: extremes.min_dim,
@@ -231,7 +222,7 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten._is_all_true.default: lambda x: aten.all(x),
         aten._is_any_true.default: lambda x: aten.any(x),
         **dict.fromkeys((aten.all.default, aten.all.dim, aten.all.dims), extremes.all_dims),
-        aten.gelu.default: elementwise.gelu,
+        aten.gelu.default: activations.gelu,
         aten.erfinv.default: elementwise.erfinv,
         aten.lgamma.default: elementwise.lgamma,
         aten.digamma.default: elementwise.digamma,
@@ -239,13 +230,19 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.pow.Tensor_Scalar: elementwise.pow_scalar,
         aten.pow.Tensor_Tensor: elementwise.pow_tensor,
         aten._softmax.default: softmax,
-        aten.mm.default: mm,
+        aten.mm.default: matrix_products.mm,
+        aten.bmm.default: matrix_products.bmm,
+        aten.addmv.default: matrix_products.addmv,
+        aten.addbmm.default: matrix_products.addbmm,
+        aten.arange.start_step: ranges.arange,
+        aten.linspace.default: ranges.linspace,
         aten.conv_tbc.default: conv_tbc,
         torch.ops.prims.scalar_tensor.default: lambda number, *, dtype, device: torch.full((), number, dtype=dtype),
         **boxes.suppressions(),
         **regions.regions(),
         **experts.products(),
         **scaled.decompositions(),
+        aten.multi_margin_loss.default: losses.multi_margin_loss,
         aten.multilabel_margin_loss_forward.default: losses.multilabel_margin_loss_forward,
         **poolings(),
         **{

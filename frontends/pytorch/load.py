@@ -51,6 +51,7 @@ from numc.frontends.pytorch.graphs.graph import (
 from numc.frontends.pytorch.graphs.narrow import widened
 from numc.frontends.pytorch.graphs.selections import by_places
 from numc.frontends.pytorch.graphs.strides import with_eager_strides
+from numc.frontends.pytorch.graphs.traced_first import traced_as_in_the_table
 from numc.frontends.pytorch.places import place_in, place_of
 from numc.frontends.pytorch.rewrites.images.boxes import any_number_kept
 from numc.frontends.pytorch.rewrites.images.detectors import define, without_branches
@@ -342,7 +343,7 @@ def _decomposed(given: ExportedProgram) -> ExportedProgram:
     signature.out_spec = pytree.tree_flatten((0,) * nested.out_spec.num_leaves)[1]
     signature.forward_arg_names = program._example_inputs = None
     try:
-        with _all_constants(given), listed_once():
+        with _all_constants(given), listed_once(), traced_as_in_the_table():
             program = program.run_decompositions(decomposition_table())
     finally:
         vars(signature).update(vars(nested))

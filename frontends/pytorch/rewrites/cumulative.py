@@ -32,7 +32,7 @@ def logcumsumexp(value: torch.Tensor, dim: int) -> torch.Tensor:
     most = kept.amax(-1, keepdim=True)
     most = torch.where(most.abs() == float("inf"), 0.0, most)
     found = (kept - most).exp().sum(-1).log() + most.squeeze(-1)
-    return found.transpose(dim, -1)
+    return found.transpose(dim, -1).contiguous()
 
 
 def cumsum(value: torch.Tensor, dim: int, *, dtype: torch.dtype | None = None) -> torch.Tensor:
@@ -48,7 +48,7 @@ def cumprod(value: torch.Tensor, dim: int, *, dtype: torch.dtype | None = None) 
 def _simpler(operation: Any, value: torch.Tensor, dim: int, dtype: torch.dtype | None) -> Any:
     if value.dim() == 0:
         return value.to(dtype or (value.dtype if value.is_floating_point() else torch.int64), copy=True)
-    return NotImplemented if dtype is None else operation(value.to(dtype), dim)
+    return NotImplemented if dtype is None else operation(value.to(dtype), dim).to(dtype)  # of integers it is int64
 
 
 def _beginnings(value: torch.Tensor, dim: int) -> tuple[torch.Tensor | None, torch.Tensor]:
@@ -78,4 +78,4 @@ def _extreme(value: torch.Tensor, dim: int, limits: Any, largest: bool) -> Any:
     if value.is_floating_point():
         hit = hit | (pairs.isnan() & found.isnan().unsqueeze(-1))
     index = torch.where(hit & before, torch.arange(value.shape[dim]), -1).amax(-1)
-    return found.transpose(dim, -1), index.transpose(dim, -1)
+    return found.transpose(dim, -1).contiguous(), index.transpose(dim, -1).contiguous()

@@ -75,30 +75,6 @@ def div_mode(value: torch.Tensor, divisor: Any, *, rounding_mode: str | None = N
     return torch.where(divisor == 0, quotient, floor)
 
 
-def leaky_relu(value: torch.Tensor, negative_slope: float = 0.01) -> torch.Tensor:
-    """aten.leaky_relu, not as a sum, which loses the sign of zeros."""
-    return torch.where(value > 0, value, value * negative_slope)
-
-
-def relu6(value: torch.Tensor) -> torch.Tensor:
-    """aten.relu6, whose zeros keep their sign."""
-    return value.clamp(0, 6)
-
-
-def rrelu(
-    value: torch.Tensor,
-    noise: torch.Tensor,
-    lower: float = 1 / 8,
-    upper: float = 1 / 3,
-    training: bool = False,
-    generator: Any = None,
-) -> Any:
-    """aten.rrelu_with_noise_functional outside of training, where it draws nothing."""
-    if training:
-        return NotImplemented
-    return leaky_relu(value, (lower + upper) / 2), noise
-
-
 def native_dropout(value: torch.Tensor, p: float, train: bool | None) -> Any:
     """aten.native_dropout where it draws nothing: it keeps every element, or none."""
     if train is False or p == 0.0:
@@ -106,13 +82,6 @@ def native_dropout(value: torch.Tensor, p: float, train: bool | None) -> Any:
     if p == 1.0:
         return value * 0.0, torch.zeros_like(value, dtype=torch.bool)  # a NaN stays one, as in eager torch
     return NotImplemented
-
-
-def threshold(value: torch.Tensor, threshold: Any, number: Any) -> torch.Tensor:
-    """aten.threshold, which leaves NaN as it is, and takes the numbers as integers if the elements are."""
-    if not value.is_floating_point():
-        threshold, number = int(threshold), int(number)
-    return torch.where(value <= threshold, torch.full((), number, dtype=value.dtype), value)
 
 
 def logaddexp2(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
@@ -249,14 +218,6 @@ def erfinv(value: torch.Tensor) -> torch.Tensor:
     step = (found.erf() - value) * (0.5 * math.sqrt(math.pi)) * (found * found).exp()
     found = found - step / (1 + found * step)
     return torch.where(value.abs() == 1, value * float("inf"), found)
-
-
-def gelu(value: torch.Tensor, *, approximate: str = "none") -> torch.Tensor:
-    """aten.gelu by tanh, for which torch-mlir has a factor of three digits."""
-    if approximate != "tanh":
-        return NotImplemented
-    inner = math.sqrt(2 / math.pi) * (value + 0.044715 * (value * value * value))
-    return 0.5 * value * (1 + inner.tanh())
 
 
 _SHIFT = 8

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 _MEAN, _SUM = 1, 2  # reductions
@@ -24,3 +26,23 @@ def multilabel_margin_loss_forward(
     else:
         found = found.reshape(value.shape[:-1])
     return found, wanted.to(value.dtype).reshape(target.shape)
+
+
+def multi_margin_loss(
+    value: torch.Tensor,
+    target: torch.Tensor,
+    p: Any = 1,
+    margin: Any = 1,
+    weight: torch.Tensor | None = None,
+    reduction: int = _MEAN,
+) -> torch.Tensor:
+    """aten.multi_margin_loss; that of torch has a gradient where a margin is just kept, and sums NaN."""
+    rows, targets = torch.atleast_2d(value), torch.atleast_1d(target)
+    margins = margin - rows.gather(1, targets.unsqueeze(1)) + rows
+    powers = margins if p == 1 else margins * margins
+    powers = powers if weight is None else powers * weight[targets].unsqueeze(1)
+    counted = (torch.arange(rows.shape[1], device=value.device) != targets.unsqueeze(1)) & (margins > 0)
+    found = torch.where(counted, powers, 0).sum(1) / rows.shape[1]
+    if reduction in (_MEAN, _SUM):
+        return found.mean() if reduction == _MEAN else found.sum()
+    return found.reshape(target.shape)

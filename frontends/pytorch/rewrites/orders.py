@@ -64,7 +64,7 @@ def _first(value: torch.Tensor, count: Any, dim: int, descending: bool) -> Any:
     first = count if isinstance(count, int) else 0
     index = order(~keys if descending else keys, first)
     index = index if first else index.narrow(-1, 0, count)
-    return moved.gather(-1, index).transpose(dim, -1), index.transpose(dim, -1)
+    return moved.gather(-1, index).transpose(dim, -1).contiguous(), index.transpose(dim, -1).contiguous()
 
 
 def _keys(value: torch.Tensor) -> torch.Tensor:

@@ -64,15 +64,15 @@ def as_strided(
     flat = _memory(base)
     offset = value.storage_offset() if storage_offset is None else storage_offset
     place = None if flat is None else _places(offset, size, stride)
-    return NotImplemented if flat is None or place is None else flat[place]
+    return NotImplemented if flat is None or place is None else aten.index.Tensor(flat, [place])
 
 
 def _is_reshape(value: torch.Tensor, size: Sequence[int], stride: Sequence[int]) -> bool:
     """Whether a tensor and one with these sizes and strides both have all of the same elements in their order."""
     if not is_contiguous_or_false(value):
         return False
-    steps = accumulate(reversed(size[1:]), operator.mul, initial=1)
-    dense = [statically_known_true(a == b) for a, b in zip(reversed(stride), steps, strict=True)]
+    steps = accumulate(reversed(size[1:]), operator.mul, initial=1)  # one, even if there are no sizes
+    dense = [statically_known_true(a == b) for a, b in zip(reversed(stride), steps, strict=False)]
     return all(dense) and statically_known_true(math.prod(size) == value.numel())
 
 
@@ -146,7 +146,7 @@ def diagonal_scatter(
     place = (rows + min(0, offset)).clamp(0, max(0, new.shape[-1] - 1)).squeeze(-1)
     spread = new.index_select(-1, place).unsqueeze(-1)
     found = torch.where(columns - rows == offset, spread, moved)
-    return found.movedim((-2, -1), (dim1, dim2))
+    return found.movedim((-2, -1), (dim1, dim2)).contiguous()
 
 
 def empty_strided(size: Sequence[int], stride: Sequence[int], **options: Any) -> torch.Tensor:
@@ -168,7 +168,9 @@ def copies() -> dict[Any, Callable[..., Any]]:
 def _copied(operation: Any) -> Callable[..., Any]:
     def decomposed(*args: Any, **kwargs: Any) -> Any:
         found = operation(*args, **kwargs)
-        return [each.clone() for each in found] if isinstance(found, (list, tuple)) else found.clone()
+        if isinstance(found, (list, tuple)):
+            return [each.clone(memory_format=torch.contiguous_format) for each in found]
+        return found.clone(memory_format=torch.contiguous_format)
 
     return decomposed
 

@@ -1,0 +1,1 @@
+"""Decompositions of operations on integers, and of sequences of them."""
