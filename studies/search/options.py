@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from numc.numerics.policy.policy import module_of
 from numc.studies.data import ABOUT_DATA, Judged, check_batch
 from numc.studies.hardware.machine import Machine, load_machine
 from numc.studies.metrics import check_names
@@ -18,7 +19,7 @@ from numc.studies.report.write import check_installed
 from numc.studies.search.cluster import threads_of
 from numc.studies.search.driver import Trial
 from numc.studies.search.evaluation import named
-from numc.studies.search.groups import BY
+from numc.studies.search.groups import BY, Group
 from numc.studies.search.journal import NAME, check_new
 from numc.studies.search.objectives import check_objective
 from numc.studies.search.samplers.greedy import greedy
@@ -28,7 +29,7 @@ from numc.studies.search.samplers.procedure import procedure
 from numc.studies.search.samplers.uniform import SIGNIFICAND
 from numc.studies.search.space import WIDTHS, Space, operator_space, width_space
 from numc.support.arguments import check_function, checked, checked_integer, checked_texts
-from numc.support.errors import NumcError, did_you_mean, quoted, shown
+from numc.support.errors import NumcError, did_you_mean, quoted, shortened, shown
 from numc.support.files import checked_path
 from numc.support.keywords import about
 
@@ -37,6 +38,8 @@ SAMPLERS: Mapping[str, Sampler] = MappingProxyType(
 )
 
 
+#: By group, what is known of how much it minds a narrow arithmetic; None if nothing is.
+Errors = tuple[float, ...] | None
 Function = Callable[[str, str], float]
 #: Called with the number of evaluated candidates, the best one or None, and the cost of fp32, None if it has none.
 Progress = Callable[[int, "Trial | None", "float | None"], None]
@@ -104,6 +107,13 @@ class Sampling:
         metadata=about("how many tpe and nsga2 propose at once, and so the most workers that have something to do"),
     )
     seed: int = field(default=0, metadata=about("of tpe and nsga2"))
+    order: Mapping[str, float] | None = field(
+        default=None,
+        metadata=about(
+            "for greedy: errors by the names of what is searched, such as those of numc.training_sensitivity, which "
+            "order the moves, so that none is tried alone"
+        ),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,6 +200,24 @@ def checked_sampler(name: str | None, space: Space) -> tuple[str, Sampler]:
         near = did_you_mean(str(name), SAMPLERS)
         raise NumcError(f"sampler {quoted(name)}: unknown{near}: want {', '.join(SAMPLERS)}")
     return name, SAMPLERS[name]
+
+
+def checked_errors(order: Mapping[str, float] | None, sampler: str, among: Sequence[Group]) -> Errors:
+    """Return the errors of groups by their names, None without any. Raises NumcError unless each group has one.
+
+    A contraction has the error of its module, if that is the one that is named.
+    """
+    if order is None:
+        return None
+    checked(order, "order", Mapping, "errors by the names of what is searched")
+    if sampler != "greedy":
+        raise NumcError(f"order: is for the sampler greedy, but the sampler is {sampler}: leave one of them out")
+    errors = [order.get(group.name, order.get(module_of(group.name))) for group in among]
+    for group, error in zip(among, errors, strict=True):
+        if isinstance(error, bool) or not isinstance(error, Real) or math.isnan(error):
+            names = ", ".join(map(shortened, list(order)[:12])) or "nothing"
+            raise NumcError(f"order: {quoted(group.name)}: want a number as its error, got errors of {names}")
+    return tuple(map(float, errors))  # type: ignore[arg-type]
 
 
 def checked_folder(folder: str | os.PathLike[str] | None, resume: bool) -> Path | None:

@@ -30,6 +30,7 @@ from numc.studies.search.objectives import cost_of
 from numc.studies.search.options import (
     Function,
     SearchOptions,
+    checked_errors,
     checked_folder,
     checked_function,
     checked_sampler,
@@ -106,13 +107,14 @@ def search(model: Any, given: SearchOptions) -> Search:
         seed=given.seed,
         trials=given.trials,
         proposals=given.proposals,
+        errors=checked_errors(given.order, sampler_name, whole.groups),
     )
     header = {"model": subject.name, "metric": subject.metric, "numc": identity()}
     journal = Journal(folder, subject.message["digest"], header, resume=given.resume)
     settings = {
         "objective": given.objective, "machine": None if machine is None else machine.name,
         "metric": subject.metric, "tolerance": tolerance, "sampler": sampler_name, "seed": given.seed,
-        "trials": given.trials, "proposals": given.proposals,
+        "trials": given.trials, "proposals": given.proposals, "order": given.order and dict(given.order),
         "by": given.by, "space": {axis.name: list(axis.values) for axis in whole.axes}, "settings": whole.settings,
         "numc": identity(), "digest": subject.message["digest"],
     }  # fmt: skip

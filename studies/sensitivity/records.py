@@ -44,6 +44,10 @@ class SensitivityData:
         """Return the parts that are of these kinds."""
         return tuple(part for part in self.parts if part.what in what)
 
+    def errors(self, what: str) -> dict[str, float]:
+        """Return the errors of the parts of a kind by their names, as the order of `numc.search` takes them."""
+        return {part.name: part.error for part in self.of(what)}
+
     def as_json(self) -> dict[str, Any]:
         """Return everything in types that JSON has; numbers that are not finite are strings."""
         return json_values(asdict(self))  # type: ignore[no-any-return]

@@ -16,9 +16,12 @@ from numc.frontends.imported import Imported
 from numc.runtime.abi import Input, TensorSpec
 from numc.studies.search import evaluation
 from numc.studies.search.evaluation import identity, task
+from numc.studies.search.groups import Group
 from numc.studies.search.journal import NAME
+from numc.studies.search.options import checked_errors
 from numc.studies.search.search import Interrupted
 from numc.studies.search.splits import splits
+from numc.studies.sensitivity.records import Part, SensitivityData
 from search_evaluations import accuracy
 from small_models import THREE, data
 
@@ -216,6 +219,11 @@ def test_the_page_of_a_search_that_is_stopped_stays_as_it_is(tmp_path: Path) -> 
         ({"objective": "energy", "machine": "thesis"}, "objective 'energy': machine 'thesis' has no published power"),
         ({"evaluate": None, "training": True}, "training: is about a function that evaluates by training: give one"),
         ({"sampler": "tpee"}, "sampler 'tpee': unknown (did you mean 'tpe'?): want procedure, greedy, tpe, nsga2"),
+        ({"order": 3}, "order: got int, want errors by the names of what is searched"),
+        ({"order": {}}, "order: is for the sampler greedy, but the sampler is procedure: leave one of them out"),
+        ({"order": {"first": 1}, "sampler": "greedy"}, "order: 'second': want a number as its error, got errors of fi"),
+        ({"order": {"first": "1"}, "sampler": "greedy"}, "order: 'first': want a number as its error, got errors of "),
+        ({"order": {}, "sampler": "greedy"}, "order: 'first': want a number as its error, got errors of nothing"),
         ({"resume": True}, "resume: goes on with the search in a folder: name it"),
         ({"evaluate": None}, "search: needs data, or a function that evaluates a policy"),
         ({"metric": "top1"}, "search: a function that evaluates has its own data and metric: leave"),
@@ -234,6 +242,20 @@ def test_bad_input_is_one_line(options: dict[str, Any], message: str) -> None:
         by_function(**options)
     assert str(error.value).startswith(message)
     assert "\n" not in str(error.value)
+
+
+def test_errors_of_layers_order_greedy_and_are_kept_with_the_search() -> None:
+    """The rows of a sensitivity have them by name; a contraction of the backward pass has that of its module."""
+    rows = tuple(Part("layer", name, "", 0.3, error, {}) for name, error in (("first", 0.4), ("second", 0.2)))
+    of = SensitivityData(model="m", fma="mp", samples=1, metrics=(), fp32={}, parts=rows).errors("layer")
+    assert of == {"first": 0.4, "second": 0.2}
+    plain, ordered = by_function(sampler="greedy"), by_function(sampler="greedy", order={**of, "third": 0.1})
+    assert [choice["m"] for choice in ordered.values(ordered.best).values()] == ["3", "2", "3"]
+    assert [choice["m"] for choice in plain.values(plain.best).values()] == ["2", "3", "3"], "all lose the same"
+    assert len(ordered.trials) < len(plain.trials)
+    assert ordered.settings["order"] == {**of, "third": 0.1}
+    among = [Group(name, "") for name in ("first", "second/dgrad", "second")]
+    assert checked_errors(of, "greedy", among) == (0.4, 0.2, 0.2)
 
 
 def test_bad_data_is_one_line() -> None:

@@ -15,7 +15,8 @@ def greedy(problem: Problem) -> Ask:
 
     A round tries every group with the next cheaper value of each axis, one at a time: its sensitivity. Then it makes
     these moves together, those that lose least for what they save first, and keeps each that stays within the
-    tolerance. A move that fails alone is not tried again.
+    tolerance. A move that fails alone is not tried again. Where the errors of groups are known, they order the moves of
+    a round: it tries none of them alone, and a move that fails is not tried again.
     """
     choice = yield from uniform(problem)
     if choice is None:
@@ -24,17 +25,23 @@ def greedy(problem: Problem) -> Ask:
     (here,) = yield [now]
     failed: set[Move] = set()
     while moves := [move for move in _moves(problem, now) if move not in failed]:
-        outcomes = yield [replaced(now, *move) for move in moves]
-        failed |= {move for move, outcome in zip(moves, outcomes, strict=True) if not outcome.holds}
-        good = [(move, outcome) for move, outcome in zip(moves, outcomes, strict=True) if outcome.holds]
+        if problem.errors is None:
+            outcomes = yield [replaced(now, *move) for move in moves]
+            failed |= {move for move, outcome in zip(moves, outcomes, strict=True) if not outcome.holds}
+            good = [(move, outcome) for move, outcome in zip(moves, outcomes, strict=True) if outcome.holds]
+            ranked = [move for move, _ in sorted(good, key=lambda pair: _loss(here, pair[1]))]
+        else:
+            ranked = sorted(moves, key=lambda move: _known_loss(problem, now, move))
         moved: set[int] = set()
-        for (group, narrower), _ in sorted(good, key=lambda pair: _loss(here, pair[1])):
+        for group, narrower in ranked:
             if group in moved:
                 continue
             (outcome,) = yield [replaced(now, group, narrower)]
             if outcome.holds:
                 now, here = outcome.candidate, outcome
                 moved.add(group)
+            elif problem.errors is not None:
+                failed.add((group, narrower))
 
 
 def _moves(problem: Problem, now: Candidate) -> list[Move]:
@@ -48,6 +55,12 @@ def _moves(problem: Problem, now: Candidate) -> list[Move]:
             if narrower is not None:
                 found.append((group, narrower))
     return found
+
+
+def _known_loss(problem: Problem, now: Candidate, move: Move) -> float:
+    """Return the known error of a move's group for each unit of cost that the move saves."""
+    errors = problem.errors or ()
+    return errors[move[0]] / (problem.price(now) - problem.price(replaced(now, *move)))
 
 
 def _loss(here: Outcome, there: Outcome) -> float:

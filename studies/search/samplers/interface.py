@@ -21,7 +21,8 @@ class Problem:
     """The problem of a sampler. price: the cost of a candidate, which needs no evaluation. tolerance: see Outcome.
 
     trials: the most candidates to propose, None for no bound. proposals: how many samplers propose at once that could
-    propose any number. seed: of the sampler's random numbers.
+    propose any number. seed: of the sampler's random numbers. errors: by group, what is known beforehand of how much
+    it minds a narrow arithmetic; None if nothing is.
     """
 
     space: Space
@@ -30,6 +31,7 @@ class Problem:
     seed: int = 0
     trials: int | None = None
     proposals: int = PROPOSALS
+    errors: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)
