@@ -61,6 +61,8 @@ _SCATTERS = frozenset({aten.index_put, aten.scatter, aten.scatter_reduce, aten._
 
 Stored = tuple[tuple[tuple[int, str], ...], tuple[tuple[int, str], ...]]
 """The formats in whose codes inputs and results of a program are, by number."""
+_Needed = tuple[Arithmetic, Stored, bool, str]
+"""What a program is for: the arithmetic, what is stored, whether it counts, and the target."""
 
 
 @dataclass
@@ -130,7 +132,7 @@ class Region:
     among those that the program returns, which are in the order of strides. input_orders: for the inputs whose
     dimensions the program takes in the order of strides, by number, this order. target: what programs are for.
     saved: knows what is kept between this region and others, if anything is. programs: those that have been loaded;
-    begun: those that compile. Both are by arithmetic, what is stored, and whether they count.
+    begun: those that compile.
     """
 
     imported: Imported
@@ -141,8 +143,8 @@ class Region:
     input_orders: Mapping[int, list[int]] = field(default_factory=dict)
     target: str = "host"
     saved: Keeping | None = None
-    programs: dict[tuple[Arithmetic, Stored, bool], Program | GpuProgram] = field(default_factory=dict)
-    begun: dict[tuple[Arithmetic, Stored, bool], Ahead[tuple[Contents, bool]]] = field(default_factory=dict)
+    programs: dict[_Needed, Program | GpuProgram] = field(default_factory=dict)
+    begun: dict[_Needed, Ahead[tuple[Contents, bool]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._orders = orders_of(self.orders, len(self.imported.outputs))
@@ -154,20 +156,26 @@ class Region:
 
     def begin(self) -> None:
         """Begin to compile the program that the first call will need in the arithmetic that is chosen now."""
-        chosen, counts = self._chosen(), counting() and self.target == "host"
+        chosen, counts, target = self._chosen(), counting(), self._target()
         try:
             taken, made = self.saved.kept_by(self, chosen) if self.saved is not None else ({}, {})
         except (NumcError, CompilerBug):
             return  # the call raises it
         stored = tuple(taken.items()), tuple(made.items())
-        self.begun[chosen, stored, counts] = ahead.begin(lambda: self._contents(chosen, stored, counts))
+        needed = chosen, stored, counts, target
+        self.begun[needed] = ahead.begin(lambda: self._contents(needed))
 
     def _chosen(self) -> Arithmetic:
         return in_use(self.arithmetic)
 
-    def _contents(self, chosen: Arithmetic, stored: Stored, counts: bool) -> tuple[Contents, bool]:
+    def _target(self) -> str:
+        """The target of a run. What observes programs sees those of this machine, which have the same bits."""
+        return "host" if CONTEXT.watches else self.target
+
+    def _contents(self, needed: _Needed) -> tuple[Contents, bool]:
+        chosen, stored, counts, target = needed
         options = Options(
-            policy=chosen.policy(), statistics=counts, respect_dtypes=chosen.respect_dtypes, target=self.target
+            policy=chosen.policy(), statistics=counts, respect_dtypes=chosen.respect_dtypes, target=target
         )
         return compiling.contents(with_codes(self.imported, *map(dict, stored)), options, apart=True)
 
@@ -175,17 +183,19 @@ class Region:
         """Return the program for an arithmetic, which is compiled when it is first needed.
 
         stored: the inputs and the results that are codes. Within a block of numc.collect_stats that counts swamping, it
-        is one that can count.
+        is one that can count; within a block of anything that observes programs, it is for this machine.
         """
-        found, counts = self.programs.get((chosen, stored, False)), False
-        if counting() and self.target == "host" and (found is None or found.manifest["contractions"]):
-            found, counts = self.programs.get((chosen, stored, True)), True
+        target, counts = self._target(), False
+        found = self.programs.get((chosen, stored, False, target))
+        if counting() and (found is None or found.manifest["contractions"]):
+            found, counts = self.programs.get((chosen, stored, True, target)), True
+        needed = chosen, stored, counts, target
         if found is None:
             COUNTERS.programs += 1
-            begun = self.begun.pop((chosen, stored, counts), None)
-            contents, cached = begun.result() if begun else self._contents(chosen, stored, counts)
+            begun = self.begun.pop(needed, None)
+            contents, cached = begun.result() if begun else self._contents(needed)
             COUNTERS.compilations += not cached
-            found = self.programs[chosen, stored, counts] = program_of(contents)
+            found = self.programs[needed] = program_of(contents)
         return found
 
     def __call__(self, *given: torch.Tensor | float) -> Any:
@@ -200,9 +210,11 @@ class Region:
         program = self.program(chosen, (tuple(taken.items()), tuple(made.items())))
         seed = next(CONTEXT.seeds[-1]) % 2**64 if CONTEXT.seeds else None
         if isinstance(program, Program):
-            results = program.run(
-                tuple(tensors), tensors=True, seed=seed, widths=widths_of(program), orders=self._orders
-            )
+            here = tensors if self.target == "host" else [tensor.cpu() for tensor in tensors]
+            results = program.run(tuple(here), tensors=True, seed=seed, widths=widths_of(program), orders=self._orders)
+            if self.target != "host":  # the program of this machine, which is observed
+                device = next((tensor.device for tensor in tensors if tensor.dim()), torch.device("cpu"))
+                results = [result.to(device) for result in results]
         else:
             results = program.run_where(tensors, seed=seed, widths=widths_of(program))
             for number, order in self.orders.items():

@@ -19,6 +19,7 @@ import numpy as np
 
 from numc.runtime.abi import Input, TensorSpec
 from numc.runtime.container import Contents
+from numc.runtime.context import CONTEXT
 from numc.runtime.described import Described
 from numc.runtime.gpu.archive_names import CONSTANTS, TEXT
 from numc.runtime.tensors import in_dtype, is_tensor
@@ -43,6 +44,7 @@ class GpuProgram(Described):
         self._held: list[Any] | None = None
         self._constants: list[Any] = []
         self._runs = 0
+        self._captured: list[Any] = []
         self._elsewhere: dict[str, GpuProgram] = {}
 
     @property
@@ -72,7 +74,15 @@ class GpuProgram(Described):
 
         launches: receives every kernel that is launched, with its arguments and constants.
         """
+        if CONTEXT.watches:
+            raise NumcError(
+                "target 'cuda': statistics, profiles and verification observe programs for target 'host', which have "
+                "the same bits: compile for it, or run the model through torch.compile"
+            )
         module = self._loaded()
+        capturing = is_capturing(self._place())
+        if capturing:
+            self._check_capture(seed)
         from numc.runtime.gpu.launching import Run
 
         torch = sys.modules["torch"]
@@ -92,7 +102,10 @@ class GpuProgram(Described):
         assert self._held is not None
         with torch.cuda.device(run.device) if run.device.type == "cuda" else nullcontext():
             results = list(module.main(run, *tensors, *self._held))
-            run.finish()
+            if capturing:
+                self._captured.append(run)
+            else:
+                run.finish()
         for number, source in self._contents.abi.updates.items():  # an input that is updated is the result
             if is_tensor(values[source]):
                 results[number] = _updated(values[source], results[number])
@@ -105,6 +118,27 @@ class GpuProgram(Described):
         there._device = device
         moved = [value if value.dim() else value.to(device) for value in values]
         return there.run(moved, seed=seed, widths=widths)
+
+    def check(self) -> None:
+        """Wait for the replays of CUDA graphs that have captured runs. Raises NumcError for what a kernel found wrong.
+
+        A run checks this itself, such as an index that a table does not have; the replay of a captured one cannot.
+        """
+        for run in self._captured:
+            run.finish()
+
+    def _check_capture(self, seed: int | None) -> None:
+        """Raise NumcError for what a CUDA graph would capture wrongly."""
+        if ".item()" in self.text:
+            raise NumcError(
+                "target 'cuda': sizes or steps of this program depend on data that the host reads, which a CUDA graph "
+                "cannot capture: leave it out of the graph"
+            )
+        if seed is None and "run.stream(" in self.text:
+            raise NumcError(
+                "target 'cuda': this program draws random bits, which would be the same in every replay of a CUDA "
+                "graph: give a seed if that is wanted, or leave it out of the graph"
+            )
 
     def _chosen(self, widths: Any) -> list[tuple[int, int]]:
         """The open widths of a run. Raises NumcError for those that a run finds out."""
@@ -138,6 +172,11 @@ class GpuProgram(Described):
         device = self._place()
         if device == "cpu":
             check_emulator()
+        if is_capturing(device):
+            raise NumcError(
+                "target 'cuda': a CUDA graph captures the first run of this program, which loads its kernels: run it "
+                "once before, on inputs of the same sizes"
+            )
         files = _files(self._contents.code)
         module = load_text(files[TEXT].decode(), emulated=device == "cpu")
         arrays = [np.load(io.BytesIO(files[name])) for name in _numbered(files)]
@@ -180,6 +219,11 @@ class GpuProgram(Described):
         if seen.dtype != spec.dtype or not fits:
             raise NumcError(f"{what}: got {seen}, want {spec}")
         return tensor.detach().to(device).contiguous()
+
+
+def is_capturing(device: str) -> bool:
+    """Whether torch's current stream on a device captures a CUDA graph."""
+    return device.startswith("cuda") and bool(sys.modules["torch"].cuda.is_current_stream_capturing())
 
 
 def needed_torch() -> Any:

@@ -10,12 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx.parser
 import pytest
 import torch
 
 import numc
 from emulated_gpu import NEEDS
 from numc.cli import main
+from numc.runtime.gpu import gpu_program
 from numc.runtime.gpu.gpu_program import GpuProgram
 from numc.support.errors import NumcError
 
@@ -139,3 +141,45 @@ def test_the_check_of_a_gpu_runs_in_emulation(tmp_path: Path, capsys: pytest.Cap
     if not torch.cuda.is_available():
         assert gpu_check.main([]) == 2
         assert capsys.readouterr().err == "gpu_check: torch finds no GPU: use --emulate\n"
+
+
+def test_a_cuda_graph(program: GpuProgram, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While torch captures, nothing waits for the device; what kernels find wrong is told by `check`."""
+    table = torch.nn.Embedding(4, 3)
+    lookup = numc.compile(table, (torch.tensor([1, 2]),), fma="fp32", target="cuda").to("cpu")
+    drawn = numc.compile(MLP, fma="fma(a=bf16:sr16,acc=fp32)", target="cuda").to("cpu")
+    here, x = program.to("cpu"), np.ones((2, 64), np.float32)
+    expected = here(x)
+    lookup(torch.tensor([1, 2])), drawn(x)
+    monkeypatch.setattr(gpu_program, "is_capturing", lambda device: True)
+    with pytest.raises(NumcError, match="a CUDA graph captures the first run of this program, which loads its kernels"):
+        program.to("cpu")(x)
+    assert torch.equal(here(x), expected)
+    here.check()
+    lookup(torch.tensor([1, 9]))
+    with pytest.raises(NumcError, match="an index is out of range"):
+        lookup.check()
+    with pytest.raises(NumcError, match="draws random bits, which would be the same in every replay of a CUDA graph"):
+        drawn(x)
+    assert torch.equal(drawn(x, seed=3), drawn(x, seed=3))
+
+
+def test_a_cuda_graph_has_no_sizes_of_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (int64[1] n, float[1] x) => (float[m] y) { y = Expand(x, n) }'
+    )
+    onnx.save(model, tmp_path / "expand.onnx")
+    program = numc.compile(tmp_path / "expand.onnx", fma="fp32", target="cuda").to("cpu")
+    inputs = {"n": np.array([3]), "x": np.ones(1, np.float32)}
+    assert program(**inputs).shape == (3,)
+    monkeypatch.setattr(gpu_program, "is_capturing", lambda device: True)
+    with pytest.raises(NumcError, match="sizes or steps of this program depend on data that the host reads, which a C"):
+        program(**inputs)
+
+
+def test_what_observes_programs(program: GpuProgram) -> None:
+    with (
+        numc.collect_stats("fmas"),
+        pytest.raises(NumcError, match="observe programs for target 'host', which have the same bits: compile for it"),
+    ):
+        program.to("cpu")(np.ones((2, 64), np.float32))

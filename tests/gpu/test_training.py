@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -69,6 +70,28 @@ def test_steps_of_adamw(fma: str) -> None:
     assert all(torch.equal(a, b) for a, b in zip(emulated, here, strict=True))
     assert {region.target for region in gpu.regions} == {"cuda"}
     assert gpu.refused == []
+
+
+def test_statistics_are_those_of_this_processor() -> None:
+    """What observes programs sees host programs in their place; the gradients are those of the GPU's kernels."""
+    x = torch.randn(3, 1, 8, 8, generator=torch.Generator().manual_seed(2))
+    seen = {}
+    for target in ("cuda", "host"):
+        network = _network()
+        step = torch.compile(network, backend=numc.backend("fmac(e4m3)", target=target, strict=True))
+        (step(x) ** 2).sum().backward()
+        expected = [p.grad.clone() for p in network.parameters()]
+        network.load_state_dict(_network().state_dict())
+        network.zero_grad()
+        with numc.collect_stats() as collected:
+            (step(x) ** 2).sum().backward()
+        torch._dynamo.reset()
+        assert all(torch.equal(p.grad, was) for p, was in zip(network.parameters(), expected, strict=True))
+        # The host has more graphs, and keeps some operands of the backward pass rounded.
+        rows = collected.statistics.rows
+        seen[target] = {(row.layer, row.role): replace(row, position=0, tensors={}) for row in rows}
+    assert len(seen["host"]) == 5  # two forward, two wgrad, one dgrad
+    assert seen["cuda"] == seen["host"]
 
 
 def test_an_unknown_target() -> None:
