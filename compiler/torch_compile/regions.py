@@ -179,13 +179,14 @@ class Region:
         )
         return compiling.contents(with_codes(self.imported, *map(dict, stored)), options, apart=True)
 
-    def program(self, chosen: Arithmetic, stored: Stored = ((), ())) -> Program | GpuProgram:
+    def program(self, chosen: Arithmetic, stored: Stored = ((), ()), target: str | None = None) -> Program | GpuProgram:
         """Return the program for an arithmetic, which is compiled when it is first needed.
 
-        stored: the inputs and the results that are codes. Within a block of numc.collect_stats that counts swamping, it
-        is one that can count; within a block of anything that observes programs, it is for this machine.
+        stored: the inputs and the results that are codes. target: None for that of the region, or of this machine
+        within a block of anything that observes programs. Within a block of numc.collect_stats that counts swamping,
+        it is one that can count.
         """
-        target, counts = self._target(), False
+        target, counts = target or self._target(), False
         found = self.programs.get((chosen, stored, False, target))
         if counting() and (found is None or found.manifest["contractions"]):
             found, counts = self.programs.get((chosen, stored, True, target)), True
@@ -207,16 +208,20 @@ class Region:
             taken, made = self.saved.inputs_of(self, chosen, tensors), self.saved.results_of(self, chosen)
         for number, order in self.input_orders.items():
             tensors[number] = tensors[number].permute(order)
-        program = self.program(chosen, (tuple(taken.items()), tuple(made.items())))
+        codes = tuple(taken.items()), tuple(made.items())
+        program = self.program(chosen, codes)
+        widths = widths_of(program)
+        if isinstance(program, GpuProgram) and program.finds(widths):
+            program = self.program(chosen, codes, "host")
         seed = next(CONTEXT.seeds[-1]) % 2**64 if CONTEXT.seeds else None
         if isinstance(program, Program):
             here = tensors if self.target == "host" else [tensor.cpu() for tensor in tensors]
-            results = program.run(tuple(here), tensors=True, seed=seed, widths=widths_of(program), orders=self._orders)
-            if self.target != "host":  # the program of this machine, which is observed
+            results = program.run(tuple(here), tensors=True, seed=seed, widths=widths, orders=self._orders)
+            if self.target != "host":  # the program of this machine, in place of a GPU's
                 device = next((tensor.device for tensor in tensors if tensor.dim()), torch.device("cpu"))
                 results = [result.to(device) for result in results]
         else:
-            results = program.run_where(tensors, seed=seed, widths=widths_of(program))
+            results = program.run_where(tensors, seed=seed, widths=widths)
             for number, order in self.orders.items():
                 results[number] = results[number].permute(order)
         for counts in CONTEXT.tallies:

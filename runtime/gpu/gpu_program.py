@@ -140,13 +140,18 @@ class GpuProgram(Described):
                 "graph: give a seed if that is wanted, or leave it out of the graph"
             )
 
+    def finds(self, widths: Any) -> bool:
+        """Whether a run with these widths would have to find one, which no run on a GPU does."""
+        return any(isinstance(each, WidthByRatio) for each in choose(self.widths, widths))
+
     def _chosen(self, widths: Any) -> list[tuple[int, int]]:
         """The open widths of a run. Raises NumcError for those that a run finds out."""
         seen = []
         for each, range_ in zip(choose(self.widths, widths), self.widths, strict=True):
             if isinstance(each, WidthByRatio):
                 raise NumcError(
-                    f"widths: layer {quoted(range_.layer)}: target 'cuda' finds no widths itself: give numbers"
+                    f"widths: layer {quoted(range_.layer)}: target 'cuda' finds no widths itself: give numbers, or run "
+                    "the model through torch.compile"
                 )
             seen.append(each)
         return seen

@@ -94,6 +94,23 @@ def test_statistics_are_those_of_this_processor() -> None:
     assert seen["cuda"] == seen["host"]
 
 
+def test_a_run_that_finds_widths_is_on_the_host() -> None:
+    x, found = torch.randn(4, 20, generator=torch.Generator().manual_seed(3)), {}
+    for target in ("cuda", "host"):
+        torch.manual_seed(4)
+        layer = torch.nn.Linear(20, 3)
+        step = torch.compile(layer, backend=numc.backend("bfp(16,3,2..4)", target=target, strict=True))
+        width = numc.WidthByRatio(0.1)
+        results = []
+        for _ in range(2):  # the second run knows the width
+            with numc.widths(width):
+                results.append(step(x).detach())
+        torch._dynamo.reset()
+        found[target] = width.width, width.ratio, [result.tolist() for result in results]
+    assert found["cuda"] == found["host"]
+    assert found["host"][0] in ((3, 2), (3, 4))
+
+
 def test_an_unknown_target() -> None:
     with pytest.raises(NumcError, match="target: got gpu, want 'host', 'cuda' or None"):
         numc.backend("fp32", target="gpu")
