@@ -1,7 +1,7 @@
 """The tiers of the test suite and its options. No test touches the user's cache.
 
 `pytest` alone runs the default tier, `pytest -m "not slow"` the default tier and the tier `all`, `pytest -m slow` the
-exhaustive tests. Within one run equal programs are compiled once: the processes of a run share one cache of programs.
+exhaustive tests, to which the cases of exhaustive.txt belong, too. Within one run equal programs are compiled once: the processes of a run share one cache of programs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest reads -m
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    later = frozenset((ROOT / "exhaustive.txt").read_text(encoding="utf-8").splitlines())
     for item in items:
+        if item.nodeid in later:
+            item.add_marker(pytest.mark.slow)
         if item.path.relative_to(ROOT).parts[0] in FOLDERS_OF_ALL:
             item.add_marker(pytest.mark.all)
 
