@@ -1,7 +1,8 @@
 """The tiers of the test suite and its options. No test touches the user's cache.
 
 `pytest` alone runs the default tier, `pytest -m "not slow"` the default tier and the tier `all`, `pytest -m slow` the
-exhaustive tests, to which the cases of exhaustive.txt belong, too. Within one run equal programs are compiled once: the processes of a run share one cache of programs.
+exhaustive tests, to which the cases of exhaustive.txt belong, too. Within one run equal programs are compiled once: the
+processes of a run share one cache of programs.
 """
 
 from __future__ import annotations
