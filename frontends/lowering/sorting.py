@@ -23,12 +23,20 @@ MOST_INSERTED = 64
 
 
 def lower_sorts(module: ir.Module) -> None:
-    """Replace every tm_tensor.sort by loops; its block says whether two elements are in order as they are."""
+    """Replace every tm_tensor.sort by loops; its block says whether two elements are in order as they are.
+
+    NaN, which is in order with nothing there, is the largest number, as in onnxruntime.
+    """
     for op in list(operations(module.operation, "tm_tensor.sort")):
         block = op.regions[0].blocks[0]
 
         def in_order(left: Values, right: Values, block: ir.Block = block) -> ir.Value:
-            return inlined(block, [each for pair in zip(left, right, strict=True) for each in pair])
+            as_written = inlined(block, [each for pair in zip(left, right, strict=True) for each in pair])
+            if not isinstance(left[0].type, ir.FloatType):
+                return as_written
+            larger = left[0] if _falls(block) else right[0]
+            is_nan = arith.CmpFOp(arith.CmpFPredicate.UNO, larger, larger).result
+            return arith.OrIOp(as_written, is_nan).result
 
         dim = ir.IntegerAttr(op.attributes["dimension"]).value
         with op.location, ir.InsertionPoint(op):
@@ -36,6 +44,12 @@ def lower_sorts(module: ir.Module) -> None:
         for old, new in zip(op.results, found, strict=True):
             old.replace_all_uses_with(new)
         op.erase()
+
+
+def _falls(block: ir.Block) -> bool:
+    """Whether a block compares with the larger element first."""
+    predicate = ir.IntegerAttr(block.operations[0].attributes["predicate"]).value
+    return predicate in (arith.CmpFPredicate.OGE, arith.CmpFPredicate.OGT)
 
 
 def order(operands: Values, numbers: Sequence[int], kind: ir.Type) -> ir.Value:

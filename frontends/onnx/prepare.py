@@ -5,7 +5,6 @@ Weights become function arguments because large constants take minutes and gigab
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -16,28 +15,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import numpy_helper, version_converter
+from onnx import numpy_helper
 
 from numc.frontends.imported import Argument
 from numc.frontends.onnx.alone import contradicts, inputs_of, model_of
 from numc.frontends.onnx.carriers.carry import in_carriers
-from numc.frontends.onnx.conditions.moves import STRICT
 from numc.frontends.onnx.exported import exported_words, words_of
 from numc.frontends.onnx.folding.fold import fold, is_weight
+from numc.frontends.onnx.old_opsets import convert_version, opset_of
 from numc.frontends.onnx.reading.budget import Budget
 from numc.frontends.onnx.reading.read import label, origin, unsupported
 from numc.frontends.onnx.reading.tensors import MAX_ELEMENTS, check_tensor
 from numc.frontends.onnx.rewrite import Rewriting
-from numc.frontends.onnx.rewrites.images.resize_free import BY_SCALE
-from numc.frontends.onnx.rewrites.indexing import FLAT
 from numc.frontends.onnx.rewrites.table import CONTROL, QUANTISED, RULES, Rules
 from numc.frontends.onnx.sizes.broadcast import broadcast
 from numc.frontends.onnx.sizes.symbolic_sizes import more_sizes
 from numc.frontends.onnx.supported import check_nodes, check_types
 from numc.support.errors import NumcError, did_you_mean, shortened
-
-OPSET = 18
-"""Older models are converted to this opset, for which torch-mlir's lowerings are written."""
 
 _ROUNDS = 3
 """How often what onnx finds of sizes and what follows of products of them are put together."""
@@ -107,7 +101,7 @@ def prepare(
     model = _settled(model, constants, budget, rewriting, CONTROL)
     has_branches = any(node.op_type == "If" for node in model.graph.node)
     _write_elements(model.graph)
-    model = _convert_version(_with_constants(model, constants))
+    model = convert_version(_with_constants(model, constants))
     # The converter turns attributes such as axes into new constants, on which shapes depend.
     constants.update(_take_constants(model.graph))
     if any((node.domain, node.op_type) in QUANTISED for node in model.graph.node):
@@ -116,10 +110,10 @@ def prepare(
     constants.update(_take_constants(model.graph))
     _forget_shapes(model.graph)
     inferred = _infer_shapes(_with_constants(model, constants)).graph
-    check_types(model.graph, inferred, constants, _opset(model), rewriting.kinds)
-    dtypes = in_carriers(model.graph, constants, _opset(model), inferred)
+    check_types(model.graph, inferred, constants, opset_of(model), rewriting.kinds)
+    dtypes = in_carriers(model.graph, constants, opset_of(model), inferred)
     model = _settled(model, constants, budget, rewriting, RULES)
-    if broadcast(model.graph, constants, _opset(model), rewriting.kinds):
+    if broadcast(model.graph, constants, opset_of(model), rewriting.kinds):
         _name_nodes(model.graph)
         _forget_shapes(model.graph)
         model = _infer_shapes(_with_constants(model, constants))
@@ -153,7 +147,7 @@ def _settled(
         if fold(model.graph, constants, model.opset_import, budget):
             continue
         _name_nodes(model.graph)
-        if not rewriting.step(model.graph, constants, _opset(model), rules, partial(_contradictions, model)):
+        if not rewriting.step(model.graph, constants, opset_of(model), rules, partial(_contradictions, model)):
             return model
         constants.update(_take_constants(model.graph))
         _forget_shapes(model.graph)
@@ -185,10 +179,6 @@ def _write_elements(graph: onnx.GraphProto) -> None:
     kept = [onnx.ValueInfoProto.FromString(value.SerializeToString()) for value in outputs]
     del graph.output[:]
     graph.output.extend(kept)
-
-
-def _opset(model: onnx.ModelProto) -> int:
-    return next(int(o.version) for o in model.opset_import if o.domain in ("", "ai.onnx"))
 
 
 def _check_names(graph: onnx.GraphProto) -> None:
@@ -404,53 +394,6 @@ def _uses(node: onnx.NodeProto) -> list[str]:
     return names
 
 
-def _convert_version(model: onnx.ModelProto) -> onnx.ModelProto:
-    # IR version 3 requires initialisers among the inputs; version 8 is the oldest one with opset 18.
-    model.ir_version = max(model.ir_version, 8)
-    version = _opset(model)
-    if version < 13:
-        _say_flatness(model.graph)
-    if version < OPSET:
-        # A model that cannot be converted is imported as it is, because many operators have not changed.
-        with contextlib.suppress(Exception):
-            converted = version_converter.convert_version(model, OPSET)
-            if len(converted.graph.input) == len(model.graph.input):
-                if version < 11:
-                    _say_coordinates(converted.graph)
-                _say_strictness(model.graph, converted.graph)
-                return converted
-    return model
-
-
-def _say_coordinates(graph: onnx.GraphProto) -> None:
-    """Write down which coordinates a Resize has that is older than the attributes for them; the converter forgets."""
-    values = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
-    for node in graph.node:
-        if node.op_type == "Resize":
-            known = {attribute.name for attribute in node.attribute}
-            scales = values.get(node.input[2])
-            grows = scales is not None and bool(np.all(scales >= 1))
-            rounding = "floor" if grows else BY_SCALE
-            for name, value in (("coordinate_transformation_mode", "asymmetric"), ("nearest_mode", rounding)):
-                if name not in known:
-                    node.attribute.append(onnx.helper.make_attribute(name, value))
-
-
-def _say_flatness(graph: onnx.GraphProto) -> None:
-    """Note that a Hardmax is of all that its axis and those behind it hold, which the converter forgets."""
-    for node in graph.node:
-        if node.op_type == "Hardmax":
-            node.attribute.append(onnx.helper.make_attribute(FLAT, 1))
-
-
-def _say_strictness(before: onnx.GraphProto, after: onnx.GraphProto) -> None:
-    """Note that a Split of an old model is into equal parts, and that a Resize was an Upsample, which only enlarges."""
-    enlarged = {node.output[0] for node in before.node if node.op_type == "Upsample"}
-    for node in after.node:
-        if node.op_type == "Split" or (node.op_type == "Resize" and node.output[0] in enlarged):
-            node.attribute.append(onnx.helper.make_attribute(STRICT, 1))
-
-
 def _infer_shapes(model: onnx.ModelProto, *, values: bool = True) -> onnx.ModelProto:
     """Return the model with the shapes that follow. values: also from values that are computed of sizes."""
     inferred = _infer_once(model, values)
@@ -576,7 +519,7 @@ def _contradictions(model: onnx.ModelProto) -> list[tuple[str, str, int | None, 
             and contradicts(model_of(node, types, constants, model))
         ):
             why = f"its inputs contradict each other: {inputs_of(node, types, constants)}"
-            found.append((origin(node), node.op_type, _opset(model), why))
+            found.append((origin(node), node.op_type, opset_of(model), why))
     return found
 
 

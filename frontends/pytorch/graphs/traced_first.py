@@ -71,7 +71,7 @@ def _restore() -> None:
 
 def _instead(decomposed: Callable[..., Any], kernel: Callable[..., Any]) -> Callable[..., Any]:
     def traced(*args: Any, **kwargs: Any) -> Any:
-        found = decomposed(*args, **kwargs)
-        return kernel(*args, **kwargs) if found is NotImplemented else found
+        result = decomposed(*args, **kwargs)
+        return kernel(*args, **kwargs) if result is NotImplemented else result
 
     return traced

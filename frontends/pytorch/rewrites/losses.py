@@ -42,7 +42,7 @@ def multi_margin_loss(
     powers = margins if p == 1 else margins * margins
     powers = powers if weight is None else powers * weight[targets].unsqueeze(1)
     counted = (torch.arange(rows.shape[1], device=value.device) != targets.unsqueeze(1)) & (margins > 0)
-    found = torch.where(counted, powers, 0).sum(1) / rows.shape[1]
+    losses = torch.where(counted, powers, 0).sum(1) / rows.shape[1]
     if reduction in (_MEAN, _SUM):
-        return found.mean() if reduction == _MEAN else found.sum()
-    return found.reshape(target.shape)
+        return losses.mean() if reduction == _MEAN else losses.sum()
+    return losses.reshape(target.shape)
