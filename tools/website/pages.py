@@ -25,7 +25,7 @@ import numc
 from numc.cli import cli
 from tools import notebooks
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 #: Page of the site -> file of the repository that it is.
 MOVED = {
@@ -176,7 +176,7 @@ def python_page() -> str:
     """Return the reference of every public name."""
     named = {name for names in NAMES.values() for name in names}
     if wrong := named ^ (set(numc.__all__) - {"__version__"}):
-        raise PluginError(f"tools/site_pages.py and numc.__all__ differ in {sorted(wrong)}")
+        raise PluginError(f"tools/website/pages.py and numc.__all__ differ in {sorted(wrong)}")
     lines = [
         "# Python reference",
         "",
