@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from pathlib import Path
 
 import hypothesis
@@ -62,6 +63,14 @@ def _definitions_end():
     before = set(FORMATS), set(OPERATORS)
     yield
     assert (set(FORMATS), set(OPERATORS)) == before, "a definition outlives its tests: make it in definitions.undone()"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _traces_end():
+    """What torch traced in a file of tests does not count towards its limits in the next one."""
+    yield
+    if "torch._dynamo" in sys.modules:
+        sys.modules["torch._dynamo"].reset()
 
 
 @pytest.fixture(autouse=True)

@@ -9,9 +9,11 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from types import FunctionType
 
 import numpy as np
 import torch
+from torch._dynamo.external_utils import wrap_inline
 
 from numc.compiler.options import Options
 from numc.compiler.policy_table import policy_table
@@ -177,12 +179,15 @@ def _gradients(
         warnings.simplefilter("ignore", FutureWarning)
         step = copy.deepcopy(module)
     step.zero_grad()
-    # torch traces one function for a limited number of backends. Dropout is the same in all arithmetics.
+    # torch keeps what it has traced with the code of a function, and only so often: this has code of its own, so that
+    # other modules keep their share. Dropout is the same in all arithmetics.
+    shared = wrap_inline(step)
+    call = FunctionType(shared.__code__.replace(), shared.__globals__, closure=shared.__closure__)
     limits = torch._dynamo.config.patch(recompile_limit=10_000, accumulated_recompile_limit=10_000)
     with limits, torch.random.fork_rng():
         torch.manual_seed(0)
         used = backend(policy=policy)
-        value = loss(torch.compile(step, backend=used, dynamic=False)(*inputs))
+        value = loss(torch.compile(call, backend=used, dynamic=False)(*inputs))
         if not isinstance(value, torch.Tensor) or value.numel() != 1 or not value.requires_grad:
             raise NumcError(
                 "training_sensitivity: loss: want a function that returns a tensor of one number and a gradient"

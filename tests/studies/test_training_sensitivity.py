@@ -27,6 +27,7 @@ def test_gradients_of_weights_are_products_in_the_operator() -> None:
     parts = parts_of(layer, x, lambda out: (out * wanted).sum())
     assert torch.equal(layer.weight.grad, torch.ones(5, 6))
     assert torch.equal(torch.random.get_rng_state(), state)
+    torch.compile(layer, backend=numc.backend(), fullgraph=True)(x)  # which torch refuses to trace too often
     exact = numc.matmul(wanted.T.numpy(), x.numpy(), fma="fp32").astype(np.float64)
     texts = {"all": OPERATOR, "accumulator": "fma(a=e4m3,acc=e4m7)"}
     for (what, name), part in parts.items():
