@@ -1,8 +1,8 @@
 """Which cases of tests only `make exhaustive` runs: ``python -m tools.tiers TIMES.xml`` writes tests/exhaustive.txt.
 
 TIMES.xml is what ``pytest --junitxml=TIMES.xml`` writes of a whole run. Of each function of tests, the case that takes
-least and those that the mutants ask for stay; others go that take LEAST seconds or more. A function of a single case,
-or all of whose cases have another mark, is left as it is: mark it slow where it is, if another test covers the same.
+least and those that the mutants ask for stay; others go that take LEAST seconds or more, unless they are PROMISED. A
+function of a single case is left as it is: mark it slow where it is, if another test covers the same.
 """
 
 from __future__ import annotations
@@ -21,6 +21,15 @@ else:
 
 LISTED = ROOT / "tests" / "exhaustive.txt"
 LEAST = 0.5
+PROMISED = (
+    "tests/docs/",
+    "tests/examples/",
+    "tests/fuzz/",
+    "tests/benchmarks/",
+    "tests/gpu/test_machine_code.py",
+    "tests/conformance/test_native.py",
+)
+"""Where each case is what the project promises of every commit: a page, a kind, an operator, a golden count."""
 _HEAD = "# Cases that only `make exhaustive` runs: tools/tiers.py, which writes this file from the times of a run.\n"
 
 
@@ -62,8 +71,8 @@ def later(times: dict[str, float], wanted: frozenset[str], least: float = LEAST)
     for case, seconds in times.items():
         functions[case.partition("[")[0]].append((seconds, case))
     found = []
-    for cases in functions.values():
-        _, *others = sorted(cases)
+    for function, cases in functions.items():
+        others = [] if function.startswith(PROMISED) else sorted(cases)[1:]
         found += [case for seconds, case in others if seconds >= least and not _is_in(case, wanted)]
     return found
 

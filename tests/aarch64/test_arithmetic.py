@@ -84,6 +84,7 @@ def test_products(fma: str, emulated: Emulated, tmp_path: Path) -> None:
 MORE_OWN = ("mitchell", "own_posit", "by_table", "kulisch_bf16", "saturating", "logarithmic")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fma", ["own_fused", *(pytest.param(fma, marks=pytest.mark.slow) for fma in MORE_OWN)])
 def test_products_of_users_operators(fma: str, emulated: Emulated, tmp_path: Path) -> None:
     """Rows that are computed in turn, whose order in time an assembler text keeps."""

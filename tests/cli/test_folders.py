@@ -43,7 +43,7 @@ def test_compile_and_run(numc_run, tiny, tmp_path):
         program(np.zeros((1, tiny_language.CONTEXT + 1), np.int64))
 
 
-@pytest.mark.all
+@pytest.mark.slow
 def test_sizes_are_fixed(numc_run, tiny, tmp_path):
     rows = json.loads(numc_run("explain", tiny, "--fma", "mp", "--shape", "input_ids=1x8", "--json").out)
     assert {row["fma"] for row in rows["layers"] if row["fma"]} == {"mp"}
@@ -130,7 +130,7 @@ def tokens(tmp_path_factory) -> Path:
     return path
 
 
-@pytest.mark.all
+@pytest.mark.slow
 def test_a_search_judges_by_the_windows_of_compare(numc_run, tiny, tokens):
     windows = ["--tokens", tokens, "--length", "16"]
     reported = numc_run("search", tiny, *windows, "--tolerance", "1%", "--metric", "perplexity",

@@ -24,7 +24,7 @@ def test_explain(numc_run, tmp_path: Path) -> None:
     assert "the weights are those of gptq (gptq, 4 bits, groups of 32 inputs)" in explained.err
 
 
-@pytest.mark.all
+@pytest.mark.slow
 def test_generate(numc_run, tmp_path: Path) -> None:
     """The tokens of eager torch with the weights made dense."""
     expected = folders.written(tmp_path / "model", GPTQ, folders.gptq(), layers=1)

@@ -65,6 +65,7 @@ def test_looked_up_elements_are_those_of_torch(target: str) -> None:
             np.testing.assert_allclose(got, want.numpy(), rtol=error, atol=error)
 
 
+@pytest.mark.slow
 def test_what_is_left_over_of_a_row() -> None:
     """It is looked up in a vector that leaves lanes out, whether its elements lie in one vector or not."""
     counts = (*range(2, 18), 31, 33)

@@ -128,6 +128,7 @@ def test_a_loop_of_a_recurrent_network(monkeypatch: pytest.MonkeyPatch) -> None:
     assert same(narrow(x), wide(x))
 
 
+@pytest.mark.slow
 def test_the_manifest_says_how_activations_are_held() -> None:
     rows = numc.compile(exported("images"), fma="mp", pack_weights=True).manifest["activations"]
     assert [row["held"] for row in rows] == ["bf16"] * 6
@@ -186,6 +187,7 @@ def test_observers_read_narrow_operands() -> None:
     assert not verify(attention, {attention.inputs[0].name: y}, samples=100).mismatches
 
 
+@pytest.mark.slow
 def test_statistics_of_what_is_rounded_want_a_program_for_it() -> None:
     x = np.random.default_rng(0).standard_normal((2, 37, 48)).astype(np.float32)
     program = numc.compile(exported("attention"), fma="mp", pack_weights=True)

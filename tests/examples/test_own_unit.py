@@ -58,7 +58,7 @@ def test_a_unit_that_no_table_has_is_a_line(script, tmp_path, monkeypatch, capsy
     assert capsys.readouterr().err.startswith("run.py: ")
 
 
-@pytest.mark.all
+@pytest.mark.slow
 def test_a_wrong_bit_of_the_rtl_is_found(script, tmp_path, monkeypatch):
     if script.silicon.why_no_bench():
         pytest.skip(script.silicon.why_no_bench())

@@ -92,6 +92,7 @@ class Spectral(nn.Module):
         return torch.fft.irfft2(out, s=x.shape[-2:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("free", one_in(2, [True, False]))
 def test_a_layer_of_a_fourier_neural_operator(free: bool) -> None:
     images = torch.stack([X, X.flip(1)], 1)
@@ -130,6 +131,7 @@ def test_fourier_transforms(transform: Callable[[Any], Any]) -> None:
     compare(Calls(transform), X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("free", one_in(2, [True, False]))
 def test_short_time_transforms_and_back(free: bool) -> None:
     def transformed(x: Any) -> Any:

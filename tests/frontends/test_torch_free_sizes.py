@@ -62,6 +62,7 @@ IMAGES: list[Function] = [
 ]
 
 
+@pytest.mark.slow
 def test_images_of_free_sizes() -> None:
     free = {0: Dim("batch", max=8), 2: Dim("height", min=4, max=64), 3: Dim("width", min=4, max=64)}
     module = Calls(*IMAGES)

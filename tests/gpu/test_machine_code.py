@@ -125,7 +125,7 @@ class Functions(torch.nn.Module):
         return (*whole, *roots, x.exp(), x.tanh(), x.erf(), x.sin(), x.log(), x.double().floor(), x.to(torch.int32))
 
 
-@pytest.mark.all
+@pytest.mark.slow
 @pytest.mark.parametrize("fma", ["fp32", pytest.param("cdna3_bf16", marks=pytest.mark.slow)])
 def test_no_instruction_is_approximate(fma: str) -> None:
     x = torch.rand(17)

@@ -81,6 +81,7 @@ def test_shapes() -> None:
         assert both(Product(), (torch.randn(3, depth), torch.randn(depth, 5)), fma="mxfp8") == []
 
 
+@pytest.mark.slow
 def test_windows() -> None:
     """Convolutions with strides, dilations, groups and padding are products of windows."""
     for how in ({}, {"stride": 2, "padding": 1}, {"dilation": 2, "groups": 2}, {"groups": 4, "bias": False}):

@@ -130,7 +130,7 @@ def test_damaged_code(program: GpuProgram) -> None:
     assert issubclass(zipfile.BadZipFile, Exception)
 
 
-@pytest.mark.all
+@pytest.mark.slow
 def test_the_check_of_a_gpu_runs_in_emulation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from tools import gpu_check
 

@@ -68,6 +68,7 @@ def codes_of(to: Conversion, x: np.ndarray) -> list[int]:
     return [Encoding(to.format).encode(from_bits(int(word))) for word in np.asarray(x, np.float32).view(np.uint32)]
 
 
+@pytest.mark.slow
 @needs_verilator
 @pytest.mark.parametrize("text", one_in(4, REGISTERS))
 def test_registers_have_the_results_of_compiled_kernels(text: str, tmp_path: Path) -> None:
@@ -139,7 +140,7 @@ def test_lists_of_more_than_256_values(text: str) -> None:
         assert want is None or found == want, f"{text}, {kind} {codes}: {found:#x}, want {want:#x}"
 
 
-@pytest.mark.all
+@pytest.mark.slow
 @needs_verilator
 def test_rtl_of_a_list(tmp_path: Path) -> None:
     numc.format_of(SQUARES, name="squares")

@@ -98,8 +98,8 @@ def test_a_broken_bit_of_rounding_is_counted(monkeypatch, tmp_path):
     assert row.wrong_sums > 10
 
 
+@pytest.mark.slow
 @needs_verilator
-@pytest.mark.all
 def test_the_command_records_what_it_finds(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr("tools.proofs.__main__.RESULTS", tmp_path / "results.json")
     assert main(["--count", "1000", "lowbfp"]) == 0

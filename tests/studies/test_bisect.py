@@ -112,7 +112,7 @@ def test_mean_squared_error() -> None:
     assert found.error <= 1e-12 < found.start
 
 
-@pytest.mark.all
+@pytest.mark.slow
 def test_lost_accuracy() -> None:
     """The labels are what fp32 says, e4m2 loses some of them."""
     labels = numc.compile(Imported(mlir=THREE))(data(200)).argmax(-1)
@@ -199,6 +199,7 @@ def test_data_that_does_not_fit() -> None:
         numc.bisect(Imported(mlir=THREE), given, fma="mp", tolerance=0)
 
 
+@pytest.mark.slow
 def test_a_model_in_memory() -> None:
     """The layers are those of its file."""
     name = "examples/digits/mlp.onnx"

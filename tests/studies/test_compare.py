@@ -225,6 +225,7 @@ def test_names_of_operators_that_are_none(fmas: Any, says: str) -> None:
     assert str(error.value) == says
 
 
+@pytest.mark.slow
 def test_statistics_are_of_all_data(digits: dict[str, Any], tmp_path: Path) -> None:
     kept = tmp_path / "kept.json"
     found = numc.compare(MLP, **digits, fmas=("bf16_1_1", "int8"), batch=20, results=kept)

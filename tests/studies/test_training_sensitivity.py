@@ -44,7 +44,7 @@ def test_gradients_of_weights_are_products_in_the_operator() -> None:
     assert parts["role", "forward"].error == parts["role", "dgrad"].error == 0
 
 
-@pytest.mark.all
+@pytest.mark.slow
 def test_each_role_of_a_network_is_alone() -> None:
     """Each row is a step of torch.compile in its policy; dgrad is of the first layer's gradient alone."""
     torch.manual_seed(2)

@@ -198,6 +198,7 @@ def test_a_run_killed_between_steps_goes_on_as_if_it_had_not_been(tmp_path) -> N
     assert len(logs[2].splitlines()) == 8, "a killed run keeps what it wrote"
 
 
+@pytest.mark.slow
 def test_all_ranks_decide_alike(tmp_path) -> None:
     """Two processes with different losses: one of them would decide otherwise on its own."""
     said = _two_ranks(

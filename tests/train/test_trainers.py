@@ -188,6 +188,7 @@ def test_hugging_face(tmp_path, accumulate) -> None:
     assert "forward" not in vars(model), "the model is as it was"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_hugging_face_goes_on_from_a_checkpoint(tmp_path) -> None:
     hugging_face(tmp_path, numc.train.huggingface(recipe()), steps=7, save=7)

@@ -300,6 +300,7 @@ def test_the_page_shows_several_runs_and_refers_to_nothing_outside(tmp_path: Pat
     assert len(names) * 2 == len(written)
 
 
+@pytest.mark.slow
 def test_a_run_of_100_000_steps_is_a_small_page_without_pytorch(tmp_path: Path) -> None:
     pytest.importorskip("jinja2")
     made_up_run(tmp_path / "long", steps=100_000, every=1000)
