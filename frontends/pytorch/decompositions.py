@@ -49,6 +49,8 @@ aten = torch.ops.aten
 
 # What these do in narrow dtypes is rounded once, as in eager torch, and not after each operation that they become.
 _ROUNDED_ONCE = (
+    *(aten.elu_backward.default, aten.hardswish_backward.default, aten.smooth_l1_loss_backward.default),
+    *(aten.rrelu_with_noise_backward.default,),
     *(aten.erfc.default, aten.special_erfcx.default, aten.erfinv.default, aten.lgamma.default, aten.digamma.default),
     *(aten.softshrink.default, aten.elu.default, aten.gelu.default, aten.hypot.default, aten.logcumsumexp.default),
     *(aten.std.correction, aten.logaddexp2.default),
@@ -192,6 +194,18 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.threshold.default: activations.threshold,
         aten.relu6.default: activations.relu6,
         aten.rrelu_with_noise_functional.default: activations.rrelu,
+        aten.threshold_backward.default: activations.threshold_backward,
+        aten.elu_backward.default: activations.elu_backward,
+        aten.hardswish_backward.default: activations.hardswish_backward,
+        aten.hardtanh_backward.default: activations.hardtanh_backward,
+        aten.smooth_l1_loss_backward.default: activations.smooth_l1_loss_backward,
+        aten.rrelu_with_noise_backward.default: activations.rrelu_backward,
+        **dict.fromkeys((aten.xlogy.Tensor, aten.xlogy.Scalar_Self, aten.xlogy.Scalar_Other), elementwise.xlogy),
+        **dict.fromkeys(
+            (aten.special_xlog1py.default, aten.special_xlog1py.self_scalar, aten.special_xlog1py.other_scalar),
+            elementwise.xlog1py,
+        ),
+        aten.special_entr.default: elementwise.entr,
         aten.softshrink.default: activations.softshrink,
         aten.hardshrink.default: activations.hardshrink,
         aten.softshrink_backward.default: activations.shrink_backward,

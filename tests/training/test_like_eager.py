@@ -53,6 +53,24 @@ OF_FLOATS: Mapping[str, Callable[[torch.Tensor], Any]] = {
     "softshrink": lambda a: [functional.softshrink(a, limit) for limit in (0.0, 0.3, 0.5)],
     "hardshrink": lambda a: [functional.hardshrink(a, limit) for limit in (0.0, 0.3, 0.5)],
 }
+OF_NARROW: Mapping[str, Callable[[torch.Tensor], Any]] = {
+    "rrelu": functional.rrelu,
+    "threshold": lambda a: functional.threshold(a, 0.3, 0.1),
+    "elu": lambda a: functional.elu(a, 1.3),
+    "selu": functional.selu,
+    "hardswish": functional.hardswish,
+    "hardtanh": lambda a: functional.hardtanh(a, -0.3, 0.7),
+    "smooth_l1_loss": lambda a: functional.smooth_l1_loss(a, torch.zeros_like(a), reduction="none", beta=0.5),
+    "cube": lambda a: a**3,
+    "reciprocal of the square": lambda a: a**-2,
+    "reciprocal": lambda a: a**-1,
+    "reciprocal of the root": lambda a: a**-0.5,
+    "rsqrt": torch.rsqrt,
+    "xlogy of a number": lambda a: torch.xlogy(a, 3.7),
+    "xlogy with a number": lambda a: torch.xlogy(1.3, a),
+    "xlog1py": lambda a: torch.special.xlog1py(a, 2.5),
+    "entr": torch.special.entr,
+}
 OF_INFINITIES: Mapping[str, Callable[[torch.Tensor], Any]] = {
     "linear": lambda a: functional.interpolate(a.reshape(1, 2, 8), scale_factor=2, mode="linear"),
     "bilinear": lambda a: functional.interpolate(a.reshape(1, 1, 2, 8), scale_factor=2, mode="bilinear"),
@@ -84,18 +102,21 @@ def run(cases: Mapping[str, Callable[..., Any]], inputs: Sequence[torch.Tensor],
     torch._dynamo.reset()
 
     def function(*given: torch.Tensor) -> list[list[torch.Tensor]]:
-        return [tensors(case(a)) for case in cases.values() for a in given]
+        each = [case for case in cases.values() for _ in inputs]
+        return [tensors(case(a)) for case, a in zip(each, given, strict=True)]
 
-    inputs = [x.clone().requires_grad_(x.is_floating_point()) for x in inputs]
-    found = (torch.compile(function, backend=backend, dynamic=False) if backend else function)(*inputs)
-    results: dict[str, Any] = {}
-    for n, each in enumerate(found):
-        name, x = f"{list(cases)[n // len(inputs)]} {inputs[n % len(inputs)].dtype}", inputs[n % len(inputs)]
-        results[name] = [result.detach() for result in each]
-        for result in each:
-            if result.requires_grad:
-                results[name] += torch.autograd.grad(result, x, torch.full_like(result, 1.25), retain_graph=True)
-    return results
+    # Each case has inputs of its own: the product of a gradient that is 0 and an infinity of another case is NaN.
+    copies = [x.clone().requires_grad_(x.is_floating_point()) for _ in cases for x in inputs]
+    results = (torch.compile(function, backend=backend, dynamic=False) if backend else function)(*copies)
+    differentiable = [result for each in results for result in each if result.requires_grad]
+    leaves = [x for x in copies if x.requires_grad]
+    tangents = [torch.full_like(result, 1.25) for result in differentiable]
+    gradients = iter(torch.autograd.grad(differentiable, leaves, tangents, allow_unused=True) if leaves else ())
+    names = [f"{name} {x.dtype}" for name in cases for x in inputs]
+    return {
+        name: [result.detach() for result in each] + ([next(gradients)] if x.requires_grad else [])
+        for name, x, each in zip(names, copies, results, strict=True)
+    }
 
 
 @pytest.mark.parametrize(
@@ -103,9 +124,10 @@ def run(cases: Mapping[str, Callable[..., Any]], inputs: Sequence[torch.Tensor],
     [
         (OF_INTEGERS, [integers(dtype) for dtype in INTEGERS]),
         (OF_FLOATS, [floats(dtype) for dtype in FLOATS]),
+        (OF_NARROW, [floats(dtype) for dtype in FLOATS[1:]]),
         (OF_INFINITIES, [torch.tensor([1, math.inf, 2, 4, 8, -math.inf, 0, 3] * 2, dtype=dtype) for dtype in FLOATS]),
     ],
-    ids=["integers", "floats", "infinities"],
+    ids=["integers", "floats", "narrow", "infinities"],
 )
 def test_operators_are_those_of_eager_torch(
     cases: Mapping[str, Callable[..., Any]], inputs: Sequence[torch.Tensor]

@@ -36,7 +36,61 @@ def threshold(value: torch.Tensor, threshold: Any, number: Any) -> torch.Tensor:
     """aten.threshold, which leaves NaN as it is, and takes the numbers as integers if the elements are."""
     if not value.is_floating_point():
         threshold, number = int(threshold), int(number)
-    return torch.where(value <= threshold, torch.full((), number, dtype=value.dtype), value)
+    return torch.where(_wide(value) <= threshold, torch.full((), number, dtype=value.dtype), value)
+
+
+def threshold_backward(grad: torch.Tensor, value: torch.Tensor, threshold: Any) -> torch.Tensor:
+    """aten.threshold_backward, whose threshold eager torch does not round to a narrow dtype."""
+    value = _wide(value) if threshold else value  # which every dtype has
+    return torch.where(value <= threshold, 0, grad)
+
+
+def _wide(value: torch.Tensor) -> torch.Tensor:
+    return value.float() if value.dtype in (torch.float16, torch.bfloat16) else value
+
+
+# The gradients below are, at NaN, those of the vector loops of eager torch; its loops of single elements take another
+# branch there.
+
+
+def elu_backward(
+    grad: torch.Tensor, alpha: Any, scale: Any, input_scale: Any, is_result: bool, value: torch.Tensor
+) -> torch.Tensor:
+    """aten.elu_backward."""
+    grad, value = _wide(grad), _wide(value)
+    slope, steep = input_scale, alpha * scale
+    below = grad * slope * (value + steep) if is_result else grad * slope * steep * (value * slope).exp()
+    return torch.where(value > 0, grad * scale, below)
+
+
+def hardswish_backward(grad: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    """aten.hardswish_backward."""
+    between = torch.where(value >= 3, grad, grad * (value / 3 + 0.5))
+    return torch.where(value <= -3, 0.0, between)
+
+
+def hardtanh_backward(grad: torch.Tensor, value: torch.Tensor, low: Any, high: Any) -> torch.Tensor:
+    """aten.hardtanh_backward."""
+    return torch.where((value > low) & (value < high), grad, 0.0)
+
+
+def smooth_l1_loss_backward(
+    grad: torch.Tensor, value: torch.Tensor, target: torch.Tensor, reduction: int, beta: float
+) -> torch.Tensor:
+    """aten.smooth_l1_loss_backward."""
+    difference = value - target
+    one = grad / value.numel() if reduction == 1 else grad
+    near = difference / beta if beta > 0 else difference * 0
+    return one * torch.where(difference.abs() >= beta, difference.sign(), near)
+
+
+def rrelu_backward(
+    grad: torch.Tensor, value: torch.Tensor, noise: torch.Tensor, lower: Any, upper: Any, training: bool, result: bool
+) -> torch.Tensor:
+    """aten.rrelu_with_noise_backward, of which torch-mlir makes something else."""
+    if training and upper - lower > 1e-6:
+        return grad * noise
+    return torch.where(value > 0, grad, grad * ((lower + upper) / 2))
 
 
 def gelu(value: torch.Tensor, *, approximate: str = "none") -> torch.Tensor:

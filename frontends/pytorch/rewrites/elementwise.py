@@ -147,6 +147,34 @@ def cdist(one: torch.Tensor, other: torch.Tensor, p: float, mode: int | None) ->
     return torch.linalg.vector_norm(difference, p, dim=-1)
 
 
+def xlogy(value: Any, other: Any) -> torch.Tensor:
+    """aten.xlogy, also of a number, which eager torch rounds to the dtype first; it rounds the logarithm, too."""
+    return _times(value, other, torch.log)
+
+
+def xlog1py(value: Any, other: Any) -> torch.Tensor:
+    """aten.special_xlog1py, likewise."""
+    return _times(value, other, torch.log1p)
+
+
+def _times(value: Any, other: Any, logarithm: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    dtype = torch.result_type(value, other)
+    dtype = dtype if dtype.is_floating_point else torch.get_default_dtype()
+    factor, number = (
+        each.to(dtype) if isinstance(each, torch.Tensor) else torch.full((), each, dtype=dtype)
+        for each in (value, other)
+    )
+    product = torch.where(factor == 0, 0.0, factor * logarithm(number))
+    return torch.where(number.isnan(), number, product)
+
+
+def entr(value: torch.Tensor) -> torch.Tensor:
+    """aten.special_entr, whose logarithm eager torch rounds in narrow dtypes."""
+    value = _float32(value)
+    product = torch.where(value == 0, 0.0, -value * value.log())
+    return torch.where(value < 0, float("-inf"), product)
+
+
 def erfc(value: torch.Tensor) -> torch.Tensor:
     """aten.erfc, also where 1 - erf has no digits."""
     value = _float32(value)
@@ -269,7 +297,7 @@ def _from_nearest(value: torch.Tensor) -> torch.Tensor:
 def pow_scalar(value: torch.Tensor, exponent: Any) -> torch.Tensor:
     """aten.pow.Tensor_Scalar of integers: by squaring, or of floats if the exponent is one; the square root."""
     if value.is_floating_point():
-        return value.sqrt() if exponent == 0.5 else NotImplemented
+        return _power_of_float(value, exponent)
     if isinstance(exponent, float):
         return aten.pow.Tensor_Scalar(value.to(torch.get_default_dtype()), exponent)
     if not isinstance(exponent, int) or exponent < 0:
@@ -282,6 +310,16 @@ def pow_scalar(value: torch.Tensor, exponent: Any) -> torch.Tensor:
         exponent >>= 1
         power = power * power if exponent else power
     return torch.ones_like(value) if found is None else found
+
+
+def _power_of_float(value: torch.Tensor, exponent: Any) -> torch.Tensor:
+    """Return the powers that eager torch has loops of their own for."""
+    if exponent in (0.5, -0.5) and value.dtype != torch.float16:  # in which they are powers
+        return value.sqrt() if exponent == 0.5 else value.rsqrt()
+    if value.dtype == torch.bfloat16 and exponent in (3, -2):  # it rounds each product there, but not in float16
+        square = value * value
+        return square * value if exponent == 3 else square.reciprocal()
+    return NotImplemented
 
 
 def pow_tensor(value: torch.Tensor, exponent: torch.Tensor) -> torch.Tensor:
