@@ -222,6 +222,8 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.erfc.default: elementwise.erfc,
         aten._cdist_forward.default: elementwise.cdist,
         **determinants.decompositions(),
+        aten.max.default: extremes.of_all(aten.max.default),
+        aten.min.default: extremes.of_all(aten.min.default),
         aten.max.dim: extremes.max_dim,
         aten.min.dim: extremes.min_dim,
         aten.argmax.default: extremes.argmax,

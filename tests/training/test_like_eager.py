@@ -44,6 +44,7 @@ OF_INTEGERS: Mapping[str, Callable[[torch.Tensor], Any]] = {
     "addmm": lambda a: torch.addmm(torch.ones(3, dtype=a.dtype), a[0], a[1].T, beta=0.2, alpha=1.6),
     "addmv": lambda a: torch.addmv(torch.ones(1, dtype=a.dtype), a[0], a[1, 0], beta=0.2, alpha=1.6),
     "cumulative": lambda a: (a.cumsum(1), a.cumsum(0, dtype=a.dtype), a.cumprod(1, dtype=a.dtype), a.cummax(1)),
+    "extremes": lambda a: (a.max(), a.min(), a.amax(1), a.min(2)),
     "sorted": lambda a: (a.sort(dim=0, stable=True), a.topk(2, 1)[0], torch.diagonal_copy(a, -1, 0, 2)),
     "as_strided": lambda a: (torch.as_strided_copy(a.sum().to(a.dtype), (), (), 0), a.as_strided((), (), 3) + 1),
     "arange": lambda a: (torch.arange(0, 3.1, dtype=a.dtype) + a[0, 0, 0], torch.arange(8.5, 1.2, -1.5, dtype=a.dtype)),
