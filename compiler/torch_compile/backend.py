@@ -44,6 +44,7 @@ from numc.frontends.pytorch.graphs.traced_first import traced_as_in_the_table
 from numc.numerics.policy.load import arithmetic as choose
 from numc.numerics.policy.policy import Decision
 from numc.numerics.policy.presets import Arithmetic, Given
+from numc.runtime.gpu.gpu_program import GpuProgram
 from numc.support.arguments import checked
 from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError, quoted, shortened
@@ -109,6 +110,13 @@ class Backend:
             return self._compile(_copied(graph_module), example_inputs, chosen)
         except FixedSizesError:
             return per_shape
+
+    def check(self) -> None:
+        """Wait for the last replay of each CUDA graph with runs of what was compiled. Raises NumcError as those do."""
+        for region in self.regions:
+            for program in region.programs.values():
+                if isinstance(program, GpuProgram):
+                    program.check()
 
     @in_default_environment
     def _compile(self, graph_module: fx.GraphModule, inputs: Sequence[Any], chosen: Arithmetic) -> Callable[..., Any]:

@@ -120,12 +120,14 @@ class GpuProgram(Described):
         return there.run(moved, seed=seed, widths=widths)
 
     def check(self) -> None:
-        """Wait for the replays of CUDA graphs that have captured runs. Raises NumcError for what a kernel found wrong.
+        """Wait for the last replay of each CUDA graph with runs of this program.
 
-        A run checks this itself, such as an index that a table does not have; the replay of a captured one cannot.
+        Raises NumcError for what a kernel found wrong, such as an index that a table does not have: a run checks this
+        itself, the replay of a captured one cannot.
         """
-        for run in self._captured:
-            run.finish()
+        for program in {id(each): each for each in (self, *self._elsewhere.values())}.values():
+            for run in program._captured:
+                run.finish()
 
     def _check_capture(self, seed: int | None) -> None:
         """Raise NumcError for what a CUDA graph would capture wrongly."""

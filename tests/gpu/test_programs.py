@@ -149,6 +149,9 @@ def test_a_cuda_graph(program: GpuProgram, monkeypatch: pytest.MonkeyPatch) -> N
     lookup = numc.compile(table, (torch.tensor([1, 2]),), fma="fp32", target="cuda").to("cpu")
     drawn = numc.compile(MLP, fma="fma(a=bf16:sr16,acc=fp32)", target="cuda").to("cpu")
     here, x = program.to("cpu"), np.ones((2, 64), np.float32)
+    backend = numc.backend(target="cuda", strict=True)
+    compiled = torch.compile(table, backend=backend)
+    compiled(torch.tensor([1, 2]))
     expected = here(x)
     lookup(torch.tensor([1, 2])), drawn(x)
     monkeypatch.setattr(gpu_program, "is_capturing", lambda device: True)
@@ -159,6 +162,9 @@ def test_a_cuda_graph(program: GpuProgram, monkeypatch: pytest.MonkeyPatch) -> N
     lookup(torch.tensor([1, 9]))
     with pytest.raises(NumcError, match="an index is out of range"):
         lookup.check()
+    compiled(torch.tensor([1, 9]))
+    with pytest.raises(NumcError, match="an index is out of range"):
+        backend.check()
     with pytest.raises(NumcError, match="draws random bits, which would be the same in every replay of a CUDA graph"):
         drawn(x)
     assert torch.equal(drawn(x, seed=3), drawn(x, seed=3))
