@@ -35,9 +35,15 @@ def changes(fma: Fma, layers: Sequence[Layer], widths: Sequence[int]) -> tuple[C
         among = groups(layers, by)
         if by == "layer" or len(among) > 1:
             tried += [Change(by, each.name, f"default fp32\n{each.rule} fma = {fma}") for each in among]
-    tried += [Change("operand", name, f"default fma = {text}") for name, text in operands(fma).items()]
-    tried += [Change("accumulator", name, f"default fma = {text}") for name, text in accumulators(fma, widths).items()]
-    return tuple(tried)
+    return (*tried, *of_operator(fma, widths))
+
+
+def of_operator(fma: Fma, widths: Sequence[int]) -> tuple[Change, ...]:
+    """Return what is tried of the operator itself, in all layers: its operands, and accumulators of other widths."""
+    parts = {"operand": operands(fma), "accumulator": accumulators(fma, widths)}
+    return tuple(
+        Change(what, name, f"default fma = {text}") for what, texts in parts.items() for name, text in texts.items()
+    )
 
 
 def operands(fma: Fma) -> dict[str, str]:

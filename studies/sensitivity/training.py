@@ -25,7 +25,7 @@ from numc.numerics.operators import Fma
 from numc.numerics.policy.layer import Layer
 from numc.numerics.policy.policy import module_of
 from numc.studies.data import Array
-from numc.studies.sensitivity.changes import WIDTHS, Change, accumulators, operands
+from numc.studies.sensitivity.changes import WIDTHS, Change, of_operator
 from numc.studies.sensitivity.records import Part
 from numc.studies.sensitivity.sensitivity import Sensitivity
 from numc.support.arguments import check_function, checked, checked_integer
@@ -145,9 +145,7 @@ def _changes(fma: Fma, layers: Sequence[Layer], widths: Sequence[int]) -> list[C
         places = dict.fromkeys(_pattern(each.name) for each in layers if _of_module(each)[1] == name)
         tried.append(Change("layer", name, f"default fp32\nlayer {', '.join(places)} fma = {fma}"))
     tried += [Change("role", role, f"default fp32\nrole {role} fma = {fma}") for role in ROLES]
-    tried += [Change("operand", name, f"default fma = {text}") for name, text in operands(fma).items()]
-    tried += [Change("accumulator", name, f"default fma = {text}") for name, text in accumulators(fma, widths).items()]
-    return tried
+    return [*tried, *of_operator(fma, widths)]
 
 
 def _pattern(name: str) -> str:
