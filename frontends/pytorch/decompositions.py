@@ -41,6 +41,7 @@ from numc.frontends.pytorch.rewrites.images.convolutions import constant_pad_nd,
 from numc.frontends.pytorch.rewrites.images.gradients import gradients
 from numc.frontends.pytorch.rewrites.images.pools import poolings
 from numc.frontends.pytorch.rewrites.integers import matrix_products, ranges
+from numc.frontends.pytorch.rewrites.integers.narrowest import in_int32
 from numc.frontends.pytorch.rewrites.scalars import OF_ONE_DTYPE, in_one_dtype
 from numc.support.replaced import replaced
 
@@ -222,8 +223,7 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.erfc.default: elementwise.erfc,
         aten._cdist_forward.default: elementwise.cdist,
         **determinants.decompositions(),
-        aten.max.default: extremes.of_all(aten.max.default),
-        aten.min.default: extremes.of_all(aten.min.default),
+        **{op: in_int32(op) for op in (aten.max.default, aten.min.default, aten.mm.default, aten.bmm.default)},
         aten.max.dim: extremes.max_dim,
         aten.min.dim: extremes.min_dim,
         aten.argmax.default: extremes.argmax,
@@ -246,8 +246,6 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.pow.Tensor_Scalar: elementwise.pow_scalar,
         aten.pow.Tensor_Tensor: elementwise.pow_tensor,
         aten._softmax.default: softmax,
-        aten.mm.default: matrix_products.mm,
-        aten.bmm.default: matrix_products.bmm,
         aten.addmv.default: matrix_products.addmv,
         aten.addbmm.default: matrix_products.addbmm,
         aten.arange.start_step: ranges.arange,

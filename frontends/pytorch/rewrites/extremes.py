@@ -90,15 +90,6 @@ def of_single(value: torch.Tensor, dim: Sequence[int] = (), keepdim: bool = Fals
     return value.clone() if value.dim() == 0 else NotImplemented
 
 
-def of_all(operation: Any) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return aten.max or aten.min of all elements of int8, on which torch-mlir crashes."""
-
-    def decomposed(value: torch.Tensor) -> torch.Tensor:
-        return NotImplemented if value.dtype != torch.int8 else operation(value.int()).to(torch.int8)
-
-    return decomposed
-
-
 def any_dims(value: torch.Tensor, dim: Any = None, keepdim: bool = False) -> torch.Tensor:
     """aten.any of numbers, and along several dimensions."""
     return _over(aten.any, value, dim, keepdim)

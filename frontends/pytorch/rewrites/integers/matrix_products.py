@@ -8,18 +8,6 @@ import torch
 
 from numc.frontends.pytorch.rewrites.scalars import INTEGERS
 
-aten = torch.ops.aten
-
-
-def mm(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """aten.mm of int8, on which torch-mlir crashes."""
-    return NotImplemented if one.dtype != torch.int8 else aten.mm(one.int(), other.int()).to(torch.int8)
-
-
-def bmm(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """aten.bmm of int8, on which torch-mlir crashes."""
-    return NotImplemented if one.dtype != torch.int8 else aten.bmm(one.int(), other.int()).to(torch.int8)
-
 
 def addmv(value: torch.Tensor, matrix: torch.Tensor, vector: torch.Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """aten.addmv."""
