@@ -256,6 +256,31 @@ def _erfc(operands: Sequence[ir.Value], _: Sequence[int], kind: ir.Type) -> ir.V
     return elementwise(lambda x: math.ErfcOp(x).result, operands, ir.RankedTensorType(kind).element_type)
 
 
+_MOST_REMAINDERS = {32: 45, 64: 91}
+"""By width: how many remainders Euclid's algorithm takes at most, which is of consecutive Fibonacci numbers."""
+
+
+def _gcd(operands: Sequence[ir.Value], _: Sequence[int], kind: ir.Type) -> ir.Value:
+    """Greatest common divisors by as many steps of Euclid's algorithm as any integers take; remainders keep signs."""
+    element = ir.RankedTensorType(kind).element_type
+    zero, unit = (arith.ConstantOp(element, number).result for number in (0, 1))
+
+    def is_zero(x: ir.Value) -> ir.Value:
+        return arith.CmpIOp(arith.CmpIPredicate.eq, x, zero).result
+
+    def remainder(x: ir.Value, y: ir.Value) -> ir.Value:
+        rest = arith.RemSIOp(x, arith.SelectOp(is_zero(y), unit, y).result).result
+        return arith.SelectOp(is_zero(y), zero, rest).result
+
+    def divisor(x: ir.Value, y: ir.Value) -> ir.Value:
+        return arith.SelectOp(is_zero(y), x, y).result
+
+    def step(_: ir.Value, carried: Sequence[ir.Value]) -> list[ir.Value]:
+        return [elementwise(divisor, carried), elementwise(remainder, carried)]
+
+    return repeat(index_of(_MOST_REMAINDERS[ir.IntegerType(element).width]), operands[::-1], step)[0]
+
+
 def _places(operands: Sequence[ir.Value], _: Sequence[int], kind: ir.Type) -> ir.Value:
     """The places where a mask is true, in ascending order."""
     (mask,) = operands
@@ -325,6 +350,7 @@ def _require(operands: Sequence[ir.Value], numbers: Sequence[int], _: ir.Type) -
 _MADE = {
     "bit_cast": _bit_cast,
     "erfc": _erfc,
+    "gcd": _gcd,
     "expand": expand,
     "require": _require,
     "size_of": _size_of,

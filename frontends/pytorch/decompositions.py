@@ -35,12 +35,13 @@ from numc.frontends.pytorch.rewrites import (
     views,
 )
 from numc.frontends.pytorch.rewrites.embeddings import embedding_bag, one_hot
+from numc.frontends.pytorch.rewrites.floats import parts
 from numc.frontends.pytorch.rewrites.images import boxes, regions, resizing, sampling
 from numc.frontends.pytorch.rewrites.images.adaptive_pools import adaptive_avg_pool
 from numc.frontends.pytorch.rewrites.images.convolutions import constant_pad_nd, conv_tbc, convolution
 from numc.frontends.pytorch.rewrites.images.gradients import gradients
 from numc.frontends.pytorch.rewrites.images.pools import poolings
-from numc.frontends.pytorch.rewrites.integers import matrix_products, ranges
+from numc.frontends.pytorch.rewrites.integers import divisors, matrix_products, ranges
 from numc.frontends.pytorch.rewrites.integers.narrowest import in_int32
 from numc.frontends.pytorch.rewrites.scalars import OF_ONE_DTYPE, in_one_dtype
 from numc.support.replaced import replaced
@@ -173,6 +174,7 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.upsample_nearest2d.vec: resizing.nearest(aten.upsample_nearest2d.vec),
         aten.upsample_nearest3d.vec: resizing.nearest(aten.upsample_nearest3d.vec, always=True),
         **resizing.linear(),
+        **resizing.cubic_of_bytes(),
         aten.grid_sampler_2d.default: sampling.grid_sampler_2d,
         aten._upsample_bilinear2d_aa.default: resizing.smooth_linear,
         aten._upsample_bicubic2d_aa.default: resizing.smooth_cubic,
@@ -250,6 +252,10 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.addbmm.default: matrix_products.addbmm,
         aten.arange.start_step: ranges.arange,
         aten.linspace.default: ranges.linspace,
+        aten.gcd.default: divisors.gcd,
+        aten.lcm.default: divisors.lcm,
+        aten.nextafter.default: parts.nextafter,
+        aten.frexp.Tensor: parts.frexp,
         aten.conv_tbc.default: conv_tbc,
         torch.ops.prims.scalar_tensor.default: lambda number, *, dtype, device: torch.full((), number, dtype=dtype),
         **boxes.suppressions(),

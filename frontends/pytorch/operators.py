@@ -22,6 +22,7 @@ _library.define(
     "pooled_regions(Tensor image, Tensor which, Tensor rows, Tensor columns, Tensor sizes, int samples) -> Tensor"
 )
 _library.define("inserted(Tensor value) -> Tensor")
+_library.define("gcd(Tensor one, Tensor other) -> Tensor")
 
 
 WRITE, ADD, MULTIPLY, LARGEST, SMALLEST = range(5)
@@ -144,6 +145,17 @@ def _pooled_shape(image: torch.Tensor, which: torch.Tensor, rows: torch.Tensor, 
     return [which.shape[0], rows.shape[1], columns.shape[1], image.shape[3]]
 
 
+def _gcd(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """Return what Euclid's algorithm makes of two tensors of one shape and dtype, both of int32 or int64.
+
+    Their signs are those of torch.gcd's magnitudes, which wrap: of the least integer the magnitude is itself.
+    """
+    while bool(one.any()):
+        divisor = torch.where(one == 0, 1, one)
+        one, other = torch.where(one == 0, 0, torch.fmod(other, divisor)), torch.where(one == 0, other, one)
+    return other
+
+
 _OF_SAME_WIDTH = {
     torch.float32: torch.int32,
     torch.float64: torch.int64,
@@ -154,7 +166,7 @@ _OF_SAME_WIDTH = {
 
 _library.impl("put_along", _put_along, "CPU")
 _library.impl("put_along", lambda value, *_: torch.empty_like(value), "Meta")
-_library.impl("bit_cast", lambda value: value.view(_OF_SAME_WIDTH[value.dtype]), "CPU")
+_library.impl("bit_cast", lambda value: value.view(_OF_SAME_WIDTH[value.dtype]).clone(), "CPU")
 _library.impl("bit_cast", lambda value: torch.empty_like(value, dtype=_OF_SAME_WIDTH[value.dtype]), "Meta")
 _library.impl("erfc", torch.special.erfc, "CPU")
 _library.impl("erfc", torch.empty_like, "Meta")
@@ -174,11 +186,15 @@ _library.impl("pooled_regions", _pooled_regions, "CPU")
 _library.impl("pooled_regions", lambda image, *given: image.new_empty(_pooled_shape(image, *given[:3])), "Meta")
 _library.impl("inserted", lambda value: value.clone(), "CPU")
 _library.impl("inserted", torch.empty_like, "Meta")
+_library.impl("gcd", _gcd, "CPU")
+_library.impl("gcd", lambda one, _: torch.empty_like(one), "Meta")
 
 bits = torch.ops.numc.bit_cast.default
 """The bits of a float32 or float64 as an integer of its width, and the number whose bits an int32 or int64 has."""
 erfc = torch.ops.numc.erfc.default
 """aten.erfc of float32 and float64, as one function: aten.erfc itself, torch-mlir writes as 1 - erf."""
+gcd = torch.ops.numc.gcd.default
+"""Euclid's algorithm on two tensors of one shape and dtype, int32 or int64."""
 put_along = torch.ops.numc.put_along.default
 grouped_mm = torch.ops.numc.grouped_mm.default
 inserted = torch.ops.numc.inserted.default

@@ -37,6 +37,23 @@ def floats(dtype: torch.dtype) -> torch.Tensor:
     return values.repeat(64).to(dtype)
 
 
+def least(a: torch.Tensor) -> torch.Tensor:
+    return torch.full_like(a, torch.iinfo(a.dtype).min)
+
+
+def resized(images: torch.Tensor) -> list[torch.Tensor]:
+    return [
+        functional.interpolate(images, size, mode=mode, align_corners=corners, antialias=smooth)
+        for mode in ("bilinear", "bicubic")
+        for corners in (False, True)
+        for size, smooth in (((7, 2), False), ((2, 3), True))
+    ]
+
+
+def neighbours(a: torch.Tensor) -> list[torch.Tensor]:
+    return [torch.nextafter(a, a.roll(n)) for n in range(4)]
+
+
 OF_INTEGERS: Mapping[str, Callable[[torch.Tensor], Any]] = {
     "bmm": lambda a: torch.bmm(a, a.mT),
     "addbmm": lambda a: torch.addbmm(torch.ones(3, dtype=a.dtype), a, a.mT, beta=1.7, alpha=2.6),
@@ -49,10 +66,14 @@ OF_INTEGERS: Mapping[str, Callable[[torch.Tensor], Any]] = {
     "as_strided": lambda a: (torch.as_strided_copy(a.sum().to(a.dtype), (), (), 0), a.as_strided((), (), 3) + 1),
     "arange": lambda a: (torch.arange(0, 3.1, dtype=a.dtype) + a[0, 0, 0], torch.arange(8.5, 1.2, -1.5, dtype=a.dtype)),
     "linspace": lambda a: torch.linspace(4.3, 0, 50, dtype=a.dtype) + a[0, 0, 0],
+    "divisors": lambda a: (torch.gcd(a, a.flip(1)), torch.lcm(a, a.flip(2)), torch.gcd(least(a), a)),
+    "resized": lambda a: resized(a.unsqueeze(0)) if a.dtype == torch.uint8 else (),
 }
 OF_FLOATS: Mapping[str, Callable[[torch.Tensor], Any]] = {
     "softshrink": lambda a: [functional.softshrink(a, limit) for limit in (0.0, 0.3, 0.5)],
     "hardshrink": lambda a: [functional.hardshrink(a, limit) for limit in (0.0, 0.3, 0.5)],
+    "frexp": torch.frexp,
+    "nextafter": lambda a: [a + 0, *neighbours(a.detach())] if a.dtype != torch.float16 else a + 0,
 }
 OF_NARROW: Mapping[str, Callable[[torch.Tensor], Any]] = {
     "rrelu": functional.rrelu,

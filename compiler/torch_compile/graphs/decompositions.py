@@ -57,6 +57,10 @@ def native_dropout(value: torch.Tensor, p: float, train: bool | None) -> tuple[t
     return value * (mask * (1.0 / (1.0 - p))).to(value.dtype), mask != 0
 
 
+def _of_bytes(decomposition: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda value, *args: decomposition(value, *args) if value.dtype == torch.uint8 else NotImplemented
+
+
 def _foreach(packet: Any) -> Callable[..., list[Any]]:
     """Return a function that applies an operation to each element of lists."""
 
@@ -105,8 +109,9 @@ def training_table() -> dict[Any, Callable[..., Any]]:
     """Return the decompositions of the graphs that torch.compile traces."""
     table = decomposition_table()
     del table[aten.empty_strided.default]  # torch makes it without writing to it
-    for name in ("bilinear", "bicubic"):  # their weights are of float64, which stays with torch
-        del table[getattr(aten, f"_upsample_{name}2d_aa").default]
+    for name in ("bilinear", "bicubic"):  # their weights are of float64, which stays with torch, but those of bytes
+        operation = getattr(aten, f"_upsample_{name}2d_aa").default
+        table[operation] = _of_bytes(table[operation])
     table[aten.std.correction] = rounded_once(moments.std)  # in float32 as far as it can be
     for operation, function in (
         (aten.special_erfcx, elementwise.erfcx),

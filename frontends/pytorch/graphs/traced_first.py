@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from numc.frontends.pytorch.rewrites.embeddings import one_hot
-from numc.frontends.pytorch.rewrites.images.resizing import linear
+from numc.frontends.pytorch.rewrites.images.resizing import cubic_of_bytes, linear
 from numc.frontends.pytorch.rewrites.losses import multi_margin_loss, multilabel_margin_loss_forward
 
 KEYS = {torch._C.DispatchKey.Autograd, torch._C.DispatchKey.CompositeImplicitAutograd}
@@ -22,7 +22,11 @@ DECOMPOSED: Mapping[torch._ops.OpOverload, Callable[..., Any]] = {
     torch.ops.aten.multilabel_margin_loss_forward.default: multilabel_margin_loss_forward,
     torch.ops.aten.multi_margin_loss.default: multi_margin_loss,
     torch.ops.aten.one_hot.default: one_hot,
-    **{operation: resized for operation, resized in linear().items() if operation.py_kernels.keys() & KEYS},
+    **{
+        operation: resized
+        for operation, resized in {**linear(), **cubic_of_bytes()}.items()
+        if operation.py_kernels.keys() & KEYS
+    },
 }
 """What torch decomposes in other ways than these."""
 WHOLE = (torch.ops.aten.softshrink.default, torch.ops.aten.hardshrink.default)

@@ -11,6 +11,8 @@ import torch
 from torch._decomp import decomposition_table
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from numc.frontends.pytorch.rewrites.images import byte_resizing
+
 aten = torch.ops.aten
 Kernel = Callable[[torch.Tensor], torch.Tensor]
 
@@ -62,10 +64,32 @@ def _linear_of_sizes(value: torch.Tensor, sizes: Sequence[Any], align_corners: b
 def _linear_of_factors(
     value: torch.Tensor, sizes: Sequence[Any] | None, align_corners: bool, factors: Sequence[float] | None
 ) -> torch.Tensor:
-    if sizes is None:
-        assert factors is not None
-        sizes = [torch.sym_int(n * factor) for n, factor in zip(value.shape[2:], factors, strict=True)]
+    sizes = sizes or _scaled(value, factors)
     return _linear(value, sizes, align_corners, factors or [None] * len(sizes))
+
+
+def _scaled(value: torch.Tensor, factors: Sequence[float] | None) -> list[Any]:
+    assert factors is not None
+    return [torch.sym_int(n * factor) for n, factor in zip(value.shape[2:], factors, strict=True)]
+
+
+def cubic_of_bytes() -> dict[Any, Callable[..., Any]]:
+    """Return the decompositions of ``aten.upsample_bicubic2d``, which are torch's own of anything but bytes."""
+    operations = (aten.upsample_bicubic2d.vec, aten.upsample_bicubic2d.default)
+    return {operation: _cubic_of_bytes(operation) for operation in operations}
+
+
+def _cubic_of_bytes(operation: Any) -> Callable[..., Any]:
+    def decomposed(value: torch.Tensor, sizes: Any, align_corners: bool, *factors: Any) -> Any:
+        if value.dtype == torch.uint8:
+            (factors,) = factors if operation is aten.upsample_bicubic2d.vec else (factors,)
+            wanted, scales = sizes or _scaled(value, factors), [*(factors or ()), None, None][:2]
+            images = byte_resizing.resized(value, wanted, align_corners, scales, byte_resizing.CUBIC)
+            if images is not NotImplemented:
+                return images
+        return decomposition_table[operation](value, sizes, align_corners, *factors)
+
+    return decomposed
 
 
 def _linear(
@@ -76,6 +100,10 @@ def _linear(
     torch's decomposition adds a part of the difference instead, which of an infinity and its neighbour may be NaN.
     """
     dtype = value.dtype
+    if dtype == torch.uint8 and value.dim() == 4:
+        images = byte_resizing.resized(value, sizes, align_corners, factors, byte_resizing.LINEAR)
+        if images is not NotImplemented:
+            return images
     found = value.float() if dtype in (torch.float16, torch.bfloat16) else value
     for dim in reversed(range(2, value.dim())):
         given, wanted, factor = value.shape[dim], sizes[dim - 2], factors[dim - 2]
@@ -97,6 +125,8 @@ def smooth_linear(
     value: torch.Tensor, sizes: Sequence[Any], align_corners: bool, rows: Any = None, columns: Any = None
 ) -> Any:
     """aten._upsample_bilinear2d_aa."""
+    if value.dtype == torch.uint8:
+        return byte_resizing.resized(value, sizes, align_corners, (rows, columns), byte_resizing.LINEAR, smooth=True)
     return _smooth(value, sizes, align_corners, factors=(rows, columns), kernel=_triangle, radius=1)
 
 
@@ -104,6 +134,9 @@ def smooth_cubic(
     value: torch.Tensor, sizes: Sequence[Any], align_corners: bool, rows: Any = None, columns: Any = None
 ) -> Any:
     """aten._upsample_bicubic2d_aa."""
+    if value.dtype == torch.uint8:
+        filter_ = byte_resizing.SMOOTH_CUBIC
+        return byte_resizing.resized(value, sizes, align_corners, (rows, columns), filter_, smooth=True)
     return _smooth(value, sizes, align_corners, factors=(rows, columns), kernel=_cubic, radius=2)
 
 

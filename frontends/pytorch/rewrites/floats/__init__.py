@@ -1,0 +1,1 @@
+"""Floating-point numbers by their parts."""
