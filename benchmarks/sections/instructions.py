@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -151,17 +151,8 @@ def product_loop(product: Imported, fma: str, target: str) -> Loop:
 
 def machine_loop(code: str, loop: Loop) -> dict[str, float] | None:
     """Read objdump's text: instructions per multiply-add of the longest innermost loop of the loop's function."""
-    function = re.search(rf"^[0-9a-f]+ <{re.escape(loop.function)}>:\n((?:.+\n)*)", code, flags=re.MULTILINE)
-    if function is None:
-        return None
-    lines = re.findall(r"^ *([0-9a-f]+):\t(\S+) *(.*)$", function[1], flags=re.MULTILINE)
-    place = {int(address, 16): n for n, (address, _, _) in enumerate(lines)}
-    jumps = []
-    for n, (_, name, rest) in enumerate(lines):
-        target = re.search(r"\b([0-9a-f]+) <", rest)
-        if re.match(r"j|b$|b\.|[ct]bn?z$", name) and target and place.get(int(target[1], 16), n + 1) <= n:
-            jumps.append((place[int(target[1], 16)], n))
-    inner = [(a, b) for a, b in jumps if not any(a <= c and d < b for c, d in jumps)]
+    lines = _lines(code, loop.function)
+    inner = _innermost(_jumps(lines))
     if not inner:
         return None
     first, last = max(inner, key=lambda span: span[1] - span[0])
@@ -174,6 +165,38 @@ def machine_loop(code: str, loop: Loop) -> dict[str, float] | None:
         "vector_instructions": len(arithmetic) / steps,
         "stack_accesses": sum(re.search(r"\(%r[sb]p|\[(sp|x29)\b", rest) is not None for *_, rest in body) / steps,
     }
+
+
+def machine_block(code: str, function: str, length: int, accumulators: int) -> float:
+    """Read objdump's text: instructions per multiply-add of a function that takes products in blocks of `length`.
+
+    Of the longest loop, whose innermost loops take one product of each of the `accumulators` (vectors) each time.
+    """
+    jumps = _jumps(_lines(code, function))
+    first, last = max(jumps, key=lambda span: span[1] - span[0])
+    inside = sum(b - a + 1 for a, b in _innermost(jumps) if first < a and b < last)
+    return (last - first + 1 + (length - 1) * inside) / (length * accumulators)
+
+
+def _lines(code: str, function: str) -> list[tuple[str, str, str]]:
+    """The address, the name and the operands of the instructions of a function; none if it is not there."""
+    text = re.search(rf"^[0-9a-f]+ <{re.escape(function)}>:\n((?:.+\n)*)", code, flags=re.MULTILINE)
+    return re.findall(r"^ *([0-9a-f]+):\t(\S+) *(.*)$", text[1], flags=re.MULTILINE) if text else []
+
+
+def _jumps(lines: Sequence[tuple[str, str, str]]) -> list[tuple[int, int]]:
+    """The loops of a function: from where a jump goes back to, to that jump."""
+    place = {int(address, 16): n for n, (address, _, _) in enumerate(lines)}
+    jumps = []
+    for n, (_, name, rest) in enumerate(lines):
+        target = re.search(r"\b([0-9a-f]+) <", rest)
+        if re.match(r"j|b$|b\.|[ct]bn?z$", name) and target and place.get(int(target[1], 16), n + 1) <= n:
+            jumps.append((place[int(target[1], 16)], n))
+    return jumps
+
+
+def _innermost(jumps: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    return [(a, b) for a, b in jumps if not any(a <= c and d < b for c, d in jumps)]
 
 
 def _is_arithmetic(name: str, operands: str) -> bool:

@@ -137,7 +137,7 @@ class Writing:
         if op.name == "arith.constant":
             names[op.results[0]] = self.fixed(constant(op.attributes["value"], self.language))
             return
-        if op.name.startswith("llvm."):
+        if op.name in _OF_TABLES:
             self._table(op, names)
             return
         operands = [self.known(v, names) for v in op.operands]
@@ -170,6 +170,7 @@ def no_kernel(unknown: Iterable[str]) -> NumcError:
     return NumcError(f"target 'cuda' has no kernel for {'; '.join(unknown)}: compile for another target")
 
 
+_OF_TABLES = ("llvm.mlir.addressof", "llvm.getelementptr", "llvm.load")
 _DYNAMIC = ir.ShapedType.get_dynamic_stride_or_offset()
 
 

@@ -28,7 +28,7 @@ from numc.runtime.gpu.host_numbers import (
     ceiling, compared, divided, float32, float64_bits, leading_zeros, maximum, minimum, quotient, remainder, run_length,
     wrapped,
 )
-from numc.runtime.gpu.languages import barrier, gl, gluon
+from numc.runtime.gpu.languages import at_least, barrier, gl, gluon
 from numc.runtime.gpu.launching import check, largest_magnitude, subview
 from numc.runtime.gpu.tiled_product import Groups, Operand
 '''

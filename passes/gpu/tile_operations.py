@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from torch_mlir import ir
 
+from numc.passes.gpu.tile_instructions import LARGER_MAGNITUDE
+
 DTYPES: Mapping[str, str] = {
     "i1": "int1",
     "i8": "int8",
@@ -249,6 +251,13 @@ def _remainder(line: _Line) -> str:
     return line.where(none, taken, float_constant(float("nan"), "f32", line.language))
 
 
+def _intrinsic(line: _Line) -> str:
+    name = ir.StringAttr(line.op.attributes["intrin"]).value
+    if name != LARGER_MAGNITUDE or line.language != "gl":
+        raise UnknownError(f"{name} in {line.language}")
+    return f"at_least({', '.join(line.x)})"
+
+
 def _root(line: _Line) -> str:
     return line.call("sqrt_rn" if line.dtype == "f32" else "sqrt")
 
@@ -378,5 +387,6 @@ _TABLE: Mapping[str, Callable[[_Line], str]] = {
     "math.roundeven": _whole("even"),
     "math.copysign": _signed_like,
     "math.ctlz": _leading_zeros,
+    "llvm.call_intrinsic": _intrinsic,
     "llvm.intr.abs": lambda line: line.where(f"{line.x[0]} < 0", f"0 - {line.x[0]}", line.x[0]),
 }

@@ -210,6 +210,11 @@ def fma(a: Tile, b: Tile, c: Tile) -> Tile:
     return Tile(function(*map(np.ascontiguousarray, x)))
 
 
+def at_least(x: Tile, least: Tile) -> Tile:
+    """Whichever of `x` and `least` has the larger magnitude, with the sign of `x`."""
+    return Tile(np.copysign(np.maximum(np.abs(x.data), least.data), x.data))
+
+
 def maximum(a: Any, b: Any) -> Any:
     """The larger one of integers."""
     return (

@@ -10,7 +10,8 @@ import re
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +22,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.experimental.gluon._runtime import GluonASTSource
+from triton.runtime import driver
 
 from numc.support.errors import NumcError
 
@@ -114,7 +116,8 @@ def compile_launch(module: ModuleType, launch: Launch, architecture: str) -> Com
     source_type = GluonASTSource if hasattr(function, "is_gluon") and function.is_gluon() else ASTSource
     source = source_type(fn=function, signature=signature, constexprs=places, attrs=attributes)
     options = {"enable_fp_fusion": False, "num_warps": 4}
-    compiled = triton.compile(source, target=target, options=options)
+    with _machine_with(target):
+        compiled = triton.compile(source, target=target, options=options)
     if target.backend == "cuda":
         text = _disassembled(compiled.asm["cubin"])
         stack = re.search(r"REG:(\d+) STACK:(\d+)", _usage(compiled.asm["cubin"]))
@@ -140,6 +143,26 @@ def compile_launch(module: ModuleType, launch: Launch, architecture: str) -> Com
         registers=numbers["vgpr_count"],
         shared=compiled.metadata.shared,
     )
+
+
+@contextmanager
+def _machine_with(target: GPUTarget) -> Iterator[None]:
+    """Functions that ask Triton which GPU they are compiled for (gpu_instructions.py) hear of this one."""
+    before = driver._active
+    driver.set_active(_Driver(target))
+    try:
+        yield
+    finally:
+        driver.set_active(before)
+
+
+@dataclass(frozen=True)
+class _Driver:
+    target: GPUTarget
+
+    def get_current_target(self) -> GPUTarget:
+        """The GPU that is compiled for."""
+        return self.target
 
 
 def _tool(name: str) -> str:
