@@ -1,7 +1,8 @@
 """What a GPU does with numc's programs: ``python -m tools.gpu_check [-o FILE.json] [--emulate]``.
 
 Conformance comes first: products of every operator on normal, wide and special operands, about 10^8 multiply-adds each,
-against this processor's kernels, and a model. Then times: products of 4096 by 4096, beside the vendor's float32.
+against this processor's kernels, a model, and training steps. Then times: products of 4096 by 4096, beside the vendor's
+float32, a step of ResNet-50, beside eager torch, and Nsight Compute's profile of the operator furthest below its aim.
 It needs about ten minutes on a machine with a GPU; --emulate runs the same on small sizes without one, and measures
 nothing. The exit status is 1 if a bit is wrong.
 """
@@ -11,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 import numc
+from tools.gpu_times import AIMS, Product, profile, slowest, step_times, times, training_step
 from tools.house import ROOT
 
 OPERATORS = (
@@ -29,16 +30,6 @@ OPERATORS = (
     *("fma(a=e5m2,acc=fp16,chunk=8)", "fma(a=bf16,acc=bf16x2,datapath=exact)", "hopper_bf16", "cdna3_fp16"),
     *("mxfp8", "highbfp", "int8", "nvfp4", "blackwell_nvfp4"),
 )
-TIMED = ("fp32", "mp", "bf16_1_1", "bf16_1_2", "bf16_2_2{3}", "fmac(e6m9)", "hopper_bf16")
-#: What is aimed at, of the peak in float32 multiply-adds.
-AIMS = {"fp32": 0.6, "mp": 0.6, "bf16_1_1": 0.25, "bf16_2_2{3}": 0.08, "hopper_bf16": 0.05}
-
-
-class Product(torch.nn.Module):
-    """Two factors as they come."""
-
-    def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        return a @ b
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -56,13 +47,17 @@ def main(arguments: Sequence[str]) -> int:
         "torch": torch.__version__,
         "conformance": conformance(device, (24, 20, 40) if told.emulate else (480, 460, 512)),
         "model": model(device),
+        "training": training(device),
         "times": {} if told.emulate else times(4096),
+        "step": {} if told.emulate else step_times(),
     }
+    if results["times"]:
+        results["profile"] = profile(slowest(results["times"]), 4096)
     show(results)
     if told.output is not None:
         told.output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    wrong = sum(row["wrong"] for row in results["conformance"].values()) + results["model"]["wrong"]
-    return int(wrong > 0)
+    compared = (*results["conformance"].values(), results["model"], results["training"])
+    return int(any(row["wrong"] for row in compared))
 
 
 def conformance(device: str, sizes: tuple[int, int, int]) -> dict[str, dict[str, int]]:
@@ -92,30 +87,14 @@ def model(device: str) -> dict[str, int]:
     return {"wrong": _wrong(gpu(x.to(device)).cpu(), ours)}
 
 
-def times(size: int) -> dict[str, dict[str, float]]:
-    """Multiply-adds a second of products, and over those of the vendor's float32."""
-    torch.backends.cuda.matmul.allow_tf32 = False
-    a, b = torch.randn(size, size, device="cuda"), torch.randn(size, size, device="cuda")
-    vendor = size**3 / _seconds(lambda: a @ b)
-    found = {"torch float32": {"tera multiply-adds a second": vendor / 1e12, "of the vendor's": 1.0}}
-    for fma in TIMED:
-        program = numc.compile(Product(), (a.cpu(), b.cpu()), fma=fma, target="cuda").to("cuda")
-        rate = size**3 / _seconds(lambda program=program: program(a, b))  # type: ignore[misc]
-        found[fma] = {"tera multiply-adds a second": rate / 1e12, "of the vendor's": rate / vendor}
-    return found
-
-
-def _seconds(function: Any) -> float:
-    """The least time of five runs, each of which the GPU has finished."""
-    function()
-    best = float("inf")
-    for _ in range(5):
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        function()
-        torch.cuda.synchronize()
-        best = min(best, time.perf_counter() - start)
-    return best
+def training(device: str) -> dict[str, int]:
+    """Wrong losses of three training steps of a small residual network, whose parameters the first two change."""
+    steps = [
+        training_step("bf16_1_1", where, target=target, small=True)
+        for where, target in ((device, "cuda"), ("cpu", "host"))
+    ]
+    theirs, ours = (torch.stack([step().cpu() for _ in range(3)]) for step in steps)
+    return {"wrong": _wrong(theirs, ours)}
 
 
 def _operand(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> torch.Tensor:
@@ -144,8 +123,13 @@ def show(results: dict[str, Any]) -> None:
         speed = results["times"].get(fma, {})
         cells = [f"{value:.3g}" for value in speed.values()] or ["", ""]
         table.add_row(fma, str(row["wrong"]), f"{row['multiply-adds']:,}", *cells, str(AIMS.get(fma, "")))
-    table.add_row("a convolutional network", str(results["model"]["wrong"]), "", "", "", "")
-    Console().print(table)
+    table.add_row("a model", str(results["model"]["wrong"]), "", "", "", "")
+    table.add_row("a training", str(results["training"]["wrong"]), "", "", "", "")
+    console = Console()
+    console.print(table)
+    if results["step"]:
+        console.print(f"a step of ResNet-50 under bf16_1_1: {results['step']['ratio']:.2f} times eager torch (aim: 6)")
+        console.print(results["profile"])
 
 
 if __name__ == "__main__":
