@@ -92,7 +92,15 @@ OF_NARROW: Mapping[str, Callable[[torch.Tensor], Any]] = {
     "xlogy with a number": lambda a: torch.xlogy(1.3, a),
     "xlog1py": lambda a: torch.special.xlog1py(a, 2.5),
     "entr": torch.special.entr,
+    "histc": lambda a: [a + 0, torch.histc(torch.arange(100, dtype=a.dtype) / 10, 100, 0, 10)],
 }
+OF_MATRICES: Mapping[str, Callable[[torch.Tensor], Any]] = {
+    "det": torch.linalg.det,
+    "det of a transposed matrix": lambda a: torch.linalg.det(a.mT),
+    "slogdet": torch.linalg.slogdet,
+}
+MATRICES = torch.tensor([[[1.0, 2.0], [4.0, 16.0]], [[0.0, 2.0], [4.0, 8.0]]])
+"""All that is computed of them is exact."""
 OF_INFINITIES: Mapping[str, Callable[[torch.Tensor], Any]] = {
     "linear": lambda a: functional.interpolate(a.reshape(1, 2, 8), scale_factor=2, mode="linear"),
     "bilinear": lambda a: functional.interpolate(a.reshape(1, 1, 2, 8), scale_factor=2, mode="bilinear"),
@@ -146,10 +154,11 @@ def run(cases: Mapping[str, Callable[..., Any]], inputs: Sequence[torch.Tensor],
     [
         (OF_INTEGERS, [integers(dtype) for dtype in INTEGERS]),
         (OF_FLOATS, [floats(dtype) for dtype in FLOATS]),
+        (OF_MATRICES, [MATRICES]),
         (OF_NARROW, [floats(dtype) for dtype in FLOATS[1:]]),
         (OF_INFINITIES, [torch.tensor([1, math.inf, 2, 4, 8, -math.inf, 0, 3] * 2, dtype=dtype) for dtype in FLOATS]),
     ],
-    ids=["integers", "floats", "narrow", "infinities"],
+    ids=["integers", "floats", "matrices", "narrow", "infinities"],
 )
 def test_operators_are_those_of_eager_torch(
     cases: Mapping[str, Callable[..., Any]], inputs: Sequence[torch.Tensor]

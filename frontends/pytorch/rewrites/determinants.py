@@ -46,8 +46,10 @@ def _sign_and_logarithm(matrix: torch.Tensor) -> Any:
 def _eliminated(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None:
     """Return the factors of matrices as LAPACK has them: U and, below its diagonal, L; the exchanges and their sign.
 
-    None if the number of rows is free. In each column the largest magnitude is the pivot.
+    None if the number of rows is free. In each column the largest magnitude is the pivot. Contiguous matrices are
+    transposed first, as in eager torch, whose gradient reads the factors so.
     """
+    matrix = matrix.mT if matrix.is_contiguous() else matrix
     size = matrix.shape[-1]
     if not isinstance(size, int):
         return None

@@ -32,19 +32,17 @@ def histc(value: torch.Tensor, bins: int = 100, min: float = 0, max: float = 0) 
     """aten.histc; equal limits stand for the extremes, and equal extremes for 1 below and above."""
     if min > max or (min == max and 0 in value.shape):
         return NotImplemented
-    each = value.reshape([-1, 1])
+    flat = value.reshape([-1, 1])
     if min < max:
-        edges = torch.linspace(min, max, bins + 1, dtype=value.dtype)
+        low, high = (torch.full((), limit, dtype=value.dtype) for limit in (min, max))
     else:
         low, high = torch.aminmax(value)
         apart = (low == high).to(value.dtype)
         low, high = low - apart, high + apart
-        counted, step = torch.arange(bins + 1, dtype=value.dtype), (high - low) / bins
-        edges = torch.where(
-            counted < (bins + 1) // 2, low + step * counted, high - step * (bins - counted)
-        )  # as linspace
-    below = torch.cat([each < edges[1:-1], each <= edges[-1:]], 1)
-    return ((each >= edges[:-1]) & below).sum(0).to(value.dtype)
+    within = (flat >= low) & (flat <= high)
+    # Eager torch computes the number of the bin in the dtype of the elements, which a comparison with edges is not.
+    number = (torch.where(within, flat - low, 0.0) * bins / (high - low)).long().clamp(max=bins - 1)
+    return (within & (number == torch.arange(bins))).sum(0).to(value.dtype)
 
 
 def _is_large(value: torch.Tensor, dim: int) -> bool:
