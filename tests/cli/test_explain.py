@@ -211,7 +211,7 @@ def step(tmp_path):
 TRAINING = ["--fma", "fmac(e4m3)", "--sensitivity", "--training", "--widths", "7"]
 
 
-@pytest.mark.all
+@pytest.mark.slow
 def test_the_sensitivity_of_a_training_step_is_that_of_the_function(numc_run, step, tmp_path):
     network, x, classes = step
     samples = ["--data", tmp_path / "x.npy", "--labels", tmp_path / "y.npy"]

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tools import mutants
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -18,6 +20,14 @@ def test_every_mutant_has_its_place() -> None:
     assert done.returncode == 0, done.stdout
 
 
+def test_the_functions_of_the_tests_are_there() -> None:
+    for test in {test for mutant in mutants.load() for test in mutant.tests}:
+        file, _, name = test.partition("::")
+        text = (ROOT / file).read_text(encoding="utf-8")
+        assert not name or f"def {name.partition('[')[0]}(" in text, test
+
+
+@pytest.mark.slow
 def test_the_tests_of_every_mutant_are_collected() -> None:
     named = sorted({test for mutant in mutants.load() for test in mutant.tests})
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *named]

@@ -25,27 +25,14 @@ ROOT = Path(__file__).resolve().parents[2]
 # Pages with blocks that are files of a changed copy of the sources have a test of their own.
 _DOCS = (page for page in sorted((ROOT / "docs").glob("*.md")) if "```python file=" not in page.read_text())
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *_DOCS]
-#: Pages of 20 to 50 seconds, whose commands other tests run, too: the tier `slow`.
+#: Pages of 7 to 50 seconds, whose commands other tests run, too: the tier `slow`.
+# fmt: off
 LONG = (
-    *(
-        "accelerators.md",
-        "compare.md",
-        "cost.md",
-        "diff.md",
-        "figures.md",
-        "generate.md",
-        "hardware.md",
-        "inspect-the-ir.md",
-        "own-arithmetic.md",
-        "policies.md",
-        "presets.md",
-        "quantised-checkpoints.md",
-        "search.md",
-        "statistics.md",
-        "trainbf.md",
-    ),
-    "training-report.md",
+    "accelerators", "compare", "cost", "diff", "figures", "generate", "hardware", "inspect-the-ir", "memory",
+    "own-arithmetic", "policies", "presets", "profiling", "program-file", "quantised-checkpoints", "search",
+    "statistics", "streams", "trainbf", "training-recipes", "training-report",
 )
+# fmt: on
 # Not executed: what is printed or stored, and `sh`, which is for commands that build or clone.
 SHOWN = {"text", "mlir", "c", "cpp", "json", "toml", "diff", "makefile", "sh"}
 STATUS = re.compile(r"\[exit status (\d+)\]")
@@ -122,7 +109,7 @@ def session(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=pytest.mark.slow if page.name in LONG else (), id=page.name) for page in PAGES],
+    [pytest.param(page, marks=pytest.mark.slow if page.stem in LONG else (), id=page.name) for page in PAGES],
 )
 def test_page(page: Path, session: Path) -> None:
     if page.name in ("pytorch.md", "run-your-own-model.md"):

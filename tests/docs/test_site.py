@@ -17,6 +17,7 @@ from html_pages import CHROMIUM, check_all_in_browser
 from numc.cli import cli
 from numc.compiler.pipeline import STAGES
 
+pytestmark = pytest.mark.slow  # test_links.py has what takes no site
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -87,7 +88,6 @@ def test_nothing_is_loaded_from_another_host(site, pages):
         assert not re.search(r"(?:@import|url\()\s*[\"']?https?:", sheet.read_text(encoding="utf-8")), sheet
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome on the PATH")
 def test_in_a_browser_nothing_is_beside_a_page(site, pages, tmp_path):
     those = sorted(page for page in pages if page.name != "404.html")

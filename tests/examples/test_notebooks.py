@@ -10,7 +10,6 @@ import pytest
 from tools.notebooks import FOLDER, executed, markdown, settled, written
 
 BOOKS = {path.stem: path for path in sorted(FOLDER.glob("*.ipynb"))}
-CHEAPEST = "formats"
 _WITHOUT_TORCH = "import sys; sys.modules['torch'] = None"
 
 
@@ -23,9 +22,8 @@ def kernel(tmp_path, monkeypatch):
         monkeypatch.setenv(name, str(tmp_path / name.lower()))
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name == CHEAPEST else pytest.mark.slow) for name in BOOKS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BOOKS)
 def test_a_notebook_shows_what_is_committed(name: str, kernel: None) -> None:
     if name == "training":
         pytest.importorskip("torch")

@@ -53,16 +53,9 @@ def _trained(target: str, fma: str, **arithmetic: str) -> tuple[list[float], lis
     return losses, [*(p.detach().clone() for p in network.parameters()), *network.buffers()], backend
 
 
-@pytest.mark.parametrize(
-    "fma",
-    [
-        "bf16_1_1",
-        # operands with groups, along the reductions of all three roles
-        pytest.param("highbfp", marks=pytest.mark.slow),
-        pytest.param("blackwell_mxfp8", marks=pytest.mark.slow),
-        pytest.param("blackwell_nvfp4", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+# The last three: operands with groups, along the reductions of all three roles.
+@pytest.mark.parametrize("fma", ["bf16_1_1", "highbfp", "blackwell_mxfp8", "blackwell_nvfp4"])
 def test_steps_of_adamw(fma: str) -> None:
     (losses, emulated, gpu), (expected, here, _) = (_trained(t, fma, update="fp32") for t in ("cuda", "host"))
     assert losses == expected

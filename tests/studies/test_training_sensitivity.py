@@ -93,7 +93,7 @@ def test_wrong_arguments_are_a_line() -> None:
         run(module=torch.nn.LayerNorm(2), loss=lambda out: (out**3).sum())
 
 
-@pytest.mark.all
+@pytest.mark.slow
 def test_the_page_and_the_charts_are_of_gradients(tmp_path) -> None:  # type: ignore[no-untyped-def]
     torch.manual_seed(3)
     network = torch.nn.Sequential()

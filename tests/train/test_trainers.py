@@ -99,7 +99,8 @@ def batches(images=X, labels=Y):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("accumulate", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.slow
+@pytest.mark.parametrize("accumulate", [1, 2])
 def test_lightning(tmp_path, module, accumulate) -> None:
     chosen, model = recipe(), module()
     options = {"accumulate_grad_batches": accumulate}
