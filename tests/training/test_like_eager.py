@@ -101,6 +101,13 @@ OF_MATRICES: Mapping[str, Callable[[torch.Tensor], Any]] = {
 }
 MATRICES = torch.tensor([[[1.0, 2.0], [4.0, 16.0]], [[0.0, 2.0], [4.0, 8.0]]])
 """All that is computed of them is exact."""
+OF_IMAGES: Mapping[str, Callable[[torch.Tensor], Any]] = {
+    "grid_sample": lambda a: [
+        functional.grid_sample(a, a.permute(0, 2, 3, 1) * 0.7, mode, outside, corners)
+        for mode, outside, corners in (("bilinear", "reflection", True), ("nearest", "border", False))
+    ],
+}
+IMAGES = torch.randn((1, 2, 4, 16), generator=torch.Generator().manual_seed(0))
 OF_INFINITIES: Mapping[str, Callable[[torch.Tensor], Any]] = {
     "linear": lambda a: functional.interpolate(a.reshape(1, 2, 8), scale_factor=2, mode="linear"),
     "bilinear": lambda a: functional.interpolate(a.reshape(1, 1, 2, 8), scale_factor=2, mode="bilinear"),
@@ -155,10 +162,11 @@ def run(cases: Mapping[str, Callable[..., Any]], inputs: Sequence[torch.Tensor],
         (OF_INTEGERS, [integers(dtype) for dtype in INTEGERS]),
         (OF_FLOATS, [floats(dtype) for dtype in FLOATS]),
         (OF_MATRICES, [MATRICES]),
+        (OF_IMAGES, [IMAGES.bfloat16()]),
         (OF_NARROW, [floats(dtype) for dtype in FLOATS[1:]]),
         (OF_INFINITIES, [torch.tensor([1, math.inf, 2, 4, 8, -math.inf, 0, 3] * 2, dtype=dtype) for dtype in FLOATS]),
     ],
-    ids=["integers", "floats", "matrices", "narrow", "infinities"],
+    ids=["integers", "floats", "matrices", "images", "narrow", "infinities"],
 )
 def test_operators_are_those_of_eager_torch(
     cases: Mapping[str, Callable[..., Any]], inputs: Sequence[torch.Tensor]
