@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import click
 
 from numc.cli import output
 from numc.cli.grouped import grouped
 from numc.cli.inputs import gather, read_data
+from numc.cli.report_places import check_page
 from numc.cli.source import Arithmetic, check_model, program_from
 from numc.support.errors import NumcError
-from numc.support.files import check_writable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,10 +27,7 @@ class Drawn:
             if not self.run:
                 raise NumcError("--no-run is about a graph: ask for one with --graph")
             return
-        from numc.studies.report.write import check_installed
-
-        check_installed("jinja2")
-        check_writable(Path(self.graph))
+        check_page(self.graph)
 
 
 graph_options = grouped(

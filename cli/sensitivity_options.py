@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,9 +12,9 @@ import click
 from numc.cli import output
 from numc.cli.grouped import grouped
 from numc.cli.inputs import gather, read_data, read_labels
+from numc.cli.report_places import check_page, check_plots
 from numc.cli.source import Arithmetic, check_model, program_from
 from numc.support.errors import NumcError, quoted
-from numc.support.files import check_writable
 
 if TYPE_CHECKING:
     from numc.studies.sensitivity.sensitivity import Sensitivity
@@ -92,7 +91,9 @@ def print_sensitivity(
     if arithmetic.fma is None or arithmetic.policy is not None or arithmetic.ops is not None:
         raise NumcError("--sensitivity is about one operator, of which the rest is fp32: give --fma, and no other")
     if asked.report is not None:
-        check_writable(Path(asked.report))
+        check_page(asked.report)
+    if asked.plots is not None:
+        check_plots(asked.plots)
     widths = asked.read_widths()
     tried = {} if widths is None else {"widths": widths}
     with output.progress_bar() as progress:

@@ -16,11 +16,12 @@ import click
 from numc.cli import complete, output
 from numc.cli.grouped import grouped
 from numc.cli.live import Opened, open_option
+from numc.cli.report_places import check_page, check_plots
 from numc.cli.samples import Samples, samples_options
 from numc.cli.source import check_model, fixed_options
 from numc.support.arguments import Fixed, checked_text
 from numc.support.errors import NumcError, quoted
-from numc.support.files import check_writable, why_not
+from numc.support.files import check_writable
 
 if TYPE_CHECKING:
     from numc.studies.comparison import Comparison
@@ -83,23 +84,12 @@ class Places:
 
     def check(self) -> None:
         """Raise NumcError if an output could not be written, before the work starts."""
-        from numc.studies.report.write import check_installed
-
         if self.opened and self.report is None:
             raise NumcError("--open is about a page: ask for one with --report")
         if self.report is not None:
-            check_installed("jinja2")
-            check_writable(Path(self.report))
+            check_page(self.report)
         if self.plots is not None:
-            check_installed("matplotlib", "resvg_py")
-            folder = Path(self.plots)
-            if folder.is_dir():
-                if not os.access(folder, os.W_OK | os.X_OK):
-                    raise NumcError(f"{folder}: cannot write: {why_not(folder)}: name another folder for plots")
-            else:
-                check_writable(folder)
-                if folder.exists():
-                    raise NumcError(f"{folder}: is a file: name a folder for plots")
+            check_plots(self.plots)
         if (kept := self.kept()) is not None:
             check_writable(Path(kept))
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import click
 
 from numc.cli import output
-from numc.support.files import check_writable
+from numc.cli.report_places import check_page, check_plots
 
 _EPILOG = """\b
 A RUN is a folder with any of these files; what is missing or damaged is said in one line:
@@ -33,14 +32,12 @@ Examples:
 @click.option("--json", "want_json", is_flag=True, help="Print JSON.")
 def report_command(runs: tuple[str, ...], page: str | None, plots: str | None, want_json: bool) -> None:
     """Show loss, arithmetics, swamping, denormals, exponents and decisions of trainings, laid over one another."""
-    from numc.studies.report.write import check_installed
     from numc.train.runs.report import report
 
     if page is not None:
-        check_installed("jinja2")
-        check_writable(Path(page))
+        check_page(page)
     if plots is not None:
-        check_installed("matplotlib", "resvg_py")
+        check_plots(plots)
     with output.busy("reading"):
         found = report(*runs)
     if page is not None:

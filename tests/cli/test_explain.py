@@ -256,6 +256,10 @@ def test_what_is_no_training_step(numc_run, step, tmp_path):
             ["--sensitivity", "--fma", "mp", "--training", "--metric", "top1"],
             "--training is about errors of gradients: leave --metric out",
         ),
+        (
+            ["--sensitivity", "--fma", "mp", "--plots", __file__],
+            f"{__file__}: is a file: name a folder for plots",
+        ),
         (["--sensitivity", "--all"], "--sensitivity prints a table of its own: leave --all out"),
         (["--sensitivity", "--fma", "mp", "--labels", "x.npy"], "--labels are of samples: give --data, too"),
         (

@@ -35,7 +35,7 @@ def test_the_table_the_page_and_errors(numc_run: Any, tmp_path: Path, monkeypatc
     for arguments, text in (
         (("none",), "none: there is no such folder: want the folder of a training, see numc.train.RunFolder"),
         (("one", "-o", "no/x.html"), "no/x.html: cannot write: there is no folder no: create it first"),
-        (("one", "--plots", "run.html"), "run.html: cannot be made: File exists: name another folder for plots"),
+        (("one", "--plots", "run.html"), "run.html: is a file: name a folder for plots"),
         ((), "Missing argument 'RUN...'. (see numc report --help)"),
     ):
         done = numc_run("report", *arguments)
