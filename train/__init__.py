@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from numc.train.recipes.dynamic_precision import DynamicPrecision as DynamicPrecision
     from numc.train.recipes.dynamic_precision import average_drop as average_drop
     from numc.train.recipes.fast import Fast as Fast
+    from numc.train.recipes.one_shot_search import OneShotSearch as OneShotSearch
     from numc.train.recipes.recipe import Recipe as Recipe
     from numc.train.recipes.schedule import Schedule as Schedule
     from numc.train.recipes.static import Static as Static
@@ -56,6 +57,7 @@ _PUBLIC = {
     "EpochStatistics": "numc.train.observe.epoch_statistics",
     "Fast": "numc.train.recipes.fast",
     "NarrowAccumulators": "numc.train.published.narrow_accumulators",
+    "OneShotSearch": "numc.train.recipes.one_shot_search",
     "OptimizerState": "numc.train.optimizer_state",
     "Peak": "numc.train.observe.denormal_monitor",
     "RangeLossScale": "numc.train.trainbf.loss_scale",

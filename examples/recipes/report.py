@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from cells import difference, markdown, spread, visible
+from searches import AGAIN, SEARCH, SearchPictures, cost
 from switches import DYNAMIC, PLACES, SwitchPictures, share
 from training import Outcome
 
@@ -36,6 +37,9 @@ def tables(study: str, runs: Runs) -> Iterator[str]:
         for task, by_arm in runs.items():
             yield from of_switches(task, by_arm)
         return
+    if study == "search":
+        for task, by_arm in runs.items():
+            yield of_searches(task, by_arm)
     for by_arm in runs.values():
         for name in MEASURES:
             yield of_measure(name, by_arm)
@@ -84,6 +88,20 @@ def of_switches(task: SwitchPictures, runs: Mapping[str, Sequence[Outcome]]) -> 
         told = ["", ""] if arm == DYNAMIC else [difference(*pair) for pair in pairs]
         rows.append([arm, spread([100 * share(run) for run in runs[arm]], ".1f"), *told])
     yield markdown(rows)
+
+
+def of_searches(task: SearchPictures, runs: Mapping[str, Sequence[Outcome]]) -> str:
+    """Return the cost of the forward pass in each arm with formats, and what it gives beside the search."""
+    rows = [["formats", f"cost, of {task.formats[-1]}", *(f"{name}, minus {SEARCH}" for name in MEASURES)]]
+    for arm in list(runs)[1:]:
+        costs = [cost(run, task) for run in runs[AGAIN if arm == SEARCH else arm]]
+        pairs = (
+            ([value(run) for run in runs[arm]], [value(run) for run in runs[SEARCH]], form)
+            for value, form in MEASURES.values()
+        )
+        told = ["", ""] if arm == SEARCH else [difference(*pair) for pair in pairs]
+        rows.append([arm, spread(costs, ".3f"), *told])
+    return markdown(rows)
 
 
 def within(runs: Mapping[str, Sequence[Outcome]]) -> str:

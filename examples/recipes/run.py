@@ -20,15 +20,16 @@ import arms
 import report
 from problems import TASKS
 from results import Results
+from searches import SEARCHES, SearchTrainer
 from sources import DataError
 from study import RefusedError, carry_out, positive, status
 from switches import SWITCHES, SwitchTrainer
 from training import Outcome, Trainer
 from unit import UNIT, UnitTrainer
 
-SEEDS = {"booster": 10, "accumulators": 6, "unit": 4, "switch": 10, "all": 10}
+SEEDS = {"booster": 10, "accumulators": 6, "unit": 4, "switch": 10, "search": 10, "all": 10}
 """Study -> the seeds of its page."""
-TRAINERS: dict[str, Any] = {"unit": UnitTrainer, "switch": SwitchTrainer}
+TRAINERS: dict[str, Any] = {"unit": UnitTrainer, "switch": SwitchTrainer, "search": SearchTrainer}
 """Study -> its trainer, where that is not `Trainer`."""
 QUICK = {"steps": 4, "last": 1}
 
@@ -36,7 +37,9 @@ QUICK = {"steps": 4, "last": 1}
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("study", choices=SEEDS, help="booster, accumulators, unit (scaling), switch, or all recipes")
+    parser.add_argument(
+        "study", choices=SEEDS, help="booster, accumulators, unit (scaling), switch, search, or all recipes"
+    )
     parser.add_argument("--arm", action="append", metavar="NAME", help="instead of all; the first is always there")
     names = [task.name for task in TASKS]
     parser.add_argument("--task", choices=names, action="append", help="of the study all, instead of all; repeatable")
@@ -49,7 +52,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def tasks_of(study: str, quick: bool = False) -> list[Any]:
     """Return the tasks of a study."""
-    own: dict[str, list[Any]] = {"unit": [UNIT], "switch": list(SWITCHES), "all": list(TASKS)}
+    own: dict[str, list[Any]] = {"unit": [UNIT], "switch": list(SWITCHES), "search": list(SEARCHES), "all": list(TASKS)}
     tasks = own.get(study, list(TASKS[:1]))
     return [replace(task, **QUICK) for task in tasks] if quick else tasks
 

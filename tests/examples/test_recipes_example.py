@@ -23,6 +23,7 @@ PAGES = {
     "accumulators": DOCS / "narrow-accumulators.md",
     "unit": DOCS / "unit-scaling.md",
     "switch": DOCS / "when-to-switch.md",
+    "search": DOCS / "one-shot-search.md",
     "all": DOCS / "choosing-a-recipe.md",
 }
 
@@ -56,6 +57,7 @@ def mean(runs: Any, name: str, value: str = "quality") -> float:
         pytest.param("accumulators", "12 bits, tuned in two stages", marks=pytest.mark.slow),
         ("unit", "e4m3, u-mup"),
         pytest.param("switch", "dynamic precision", marks=pytest.mark.slow),
+        pytest.param("search", "the formats that it found, from the start", marks=pytest.mark.slow),
         ("all", "FAST"),
     ],
 )
@@ -145,6 +147,26 @@ def test_what_the_page_of_switches_says(run: ModuleType) -> None:
     assert mean(two, "the first blocks", "held_out_loss") < mean(two, dynamic, "held_out_loss")
     spreads = [np.std([outcome.quality for outcome in two[name]]) for name in ("the first blocks", dynamic)]
     assert spreads[0] == pytest.approx(spreads[1] / 10, rel=0.1), "a tenth of the spread"
+
+
+def test_what_the_page_of_the_search_says(run: ModuleType) -> None:
+    _, by_task, _ = runs_of(run, "search")
+    ((task, runs),) = by_task.items()
+    search, again, random, *_, two, three, _ = list(runs)[1:]
+    most_bits = []
+    for outcome in runs[again]:
+        bits = {int(op[op.index(")") - 1]): n for op, n in outcome.fmas.items() if op.startswith("fma(a=bfp")}
+        ((wide, count),) = [(b, n / task.steps / task.batch) for b, n in bits.items() if n < sum(bits.values()) / 50]
+        assert (wide in (3, 4), count, sum(bits.values()) / task.steps / task.batch) == (True, 640, 68_064)
+        most_bits.append(set(bits) == {2, wide})
+    assert sum(most_bits) == 6
+    loss = {name: mean(runs, name, "held_out_loss") for name in runs}
+    assert loss[random] - loss[search] == pytest.approx(0.06, abs=0.005)
+    spreads = [np.std([outcome.quality for outcome in runs[name]]) for name in (random, search)]
+    assert spreads[0] / spreads[1] == pytest.approx(2, abs=0.5)
+    assert mean(runs, search) - mean(runs, two) == pytest.approx(0.7, abs=0.05)
+    assert loss[two] - loss[search] == pytest.approx(0.03, abs=0.005)
+    assert (round(-mean(runs, search)), round(-mean(runs, three), 1)) == (2, 0.6)
 
 
 def test_what_the_page_of_all_recipes_says(run: ModuleType) -> None:
