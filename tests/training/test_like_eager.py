@@ -98,6 +98,7 @@ OF_MATRICES: Mapping[str, Callable[[torch.Tensor], Any]] = {
     "det": torch.linalg.det,
     "det of a transposed matrix": lambda a: torch.linalg.det(a.mT),
     "slogdet": torch.linalg.slogdet,
+    "std": lambda a: [(a * 2.0**n).std(-1, correction=0) for n in (100, 0, -100)],
 }
 MATRICES = torch.tensor([[[1.0, 2.0], [4.0, 16.0]], [[0.0, 2.0], [4.0, 8.0]]])
 """All that is computed of them is exact."""

@@ -112,7 +112,7 @@ def training_table() -> dict[Any, Callable[..., Any]]:
     for name in ("bilinear", "bicubic"):  # their weights are of float64, which stays with torch, but those of bytes
         operation = getattr(aten, f"_upsample_{name}2d_aa").default
         table[operation] = _of_bytes(table[operation])
-    table[aten.std.correction] = rounded_once(moments.std)  # in float32 as far as it can be
+    table[aten.std.correction] = rounded_once(moments.std_in_float32)
     for operation, function in (
         (aten.special_erfcx, elementwise.erfcx),
         (aten.erfinv, elementwise.erfinv),

@@ -35,6 +35,23 @@ def std(value: torch.Tensor, dim: Dims = None, *, correction: Any = None, keepdi
     return found if found is NotImplemented else found.sqrt()
 
 
+_FAR, _FACTOR = 2.0**40, 2.0**90
+
+
+def std_in_float32(value: torch.Tensor, dim: Dims = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+    """aten.std.correction by a variance of float32, which of large and of small numbers has no place there.
+
+    These are multiplied by a power of two before, and their deviation is divided by it.
+    """
+    if not all(isinstance(n, int) and n > 0 for n in value.shape):
+        return std(value, dim, correction=correction, keepdim=keepdim)
+    dims = list(dim) if dim else list(range(value.dim()))
+    most = value.abs().amax(dims, keepdim=True)
+    factor = torch.where(most > _FAR, 1 / _FACTOR, torch.where(most < 1 / _FAR, _FACTOR, 1.0))
+    result = torch.ops.aten.var.correction(value * factor, dims, correction=correction, keepdim=True).sqrt() / factor
+    return result if keepdim else result.squeeze(dims)
+
+
 def std_in_double(value: torch.Tensor, *args: Any, **options: Any) -> torch.Tensor:
     """aten.std.correction of float32 in float64, as torch-mlir's variance is, whose rounded value may overflow."""
     if value.dtype == torch.float64:
