@@ -202,6 +202,10 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
         aten.hardswish_backward.default: activations.hardswish_backward,
         aten.hardtanh_backward.default: activations.hardtanh_backward,
         aten.smooth_l1_loss_backward.default: activations.smooth_l1_loss_backward,
+        aten.logit.default: activations.logit,
+        aten.logit_backward.default: activations.logit_backward,
+        aten.sigmoid_backward.default: activations.sigmoid_backward,
+        aten.glu_backward.default: activations.glu_backward,
         aten.rrelu_with_noise_backward.default: activations.rrelu_backward,
         **dict.fromkeys((aten.xlogy.Tensor, aten.xlogy.Scalar_Self, aten.xlogy.Scalar_Other), elementwise.xlogy),
         **dict.fromkeys(

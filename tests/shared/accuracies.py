@@ -141,7 +141,7 @@ TABLE = {
     ),
     "softsign": Accuracy(F.softsign, lambda x: x / (1 + abs(x)), _ROUNDED_TWICE, operator="Softsign"),
     "tanhshrink": Accuracy(F.tanhshrink, lambda x: x - np.tanh(x), _ROUNDED_TWICE, least=0.5),
-    "logit": Accuracy(torch.logit, lambda x: np.log(x / (1 - x)), _COMPOSED, least=0.5),
+    "logit": Accuracy(torch.logit, lambda x: np.log(x / (1 - x)), _ROUNDED_TWICE, least=0.5),
     "sinc": Accuracy(torch.sinc, _by_scipy(np.sinc), _COMPOSED, least=0.5, within=2.0**20),
 }
 

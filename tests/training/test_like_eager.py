@@ -92,6 +92,9 @@ OF_NARROW: Mapping[str, Callable[[torch.Tensor], Any]] = {
     "xlogy with a number": lambda a: torch.xlogy(1.3, a),
     "xlog1py": lambda a: torch.special.xlog1py(a, 2.5),
     "entr": torch.special.entr,
+    "sigmoid": torch.sigmoid,
+    "glu": functional.glu,
+    "logit": lambda a: [torch.logit(a * 0.2, limit) for limit in (None, 0.1)],
     "histc": lambda a: [a + 0, torch.histc(torch.arange(100, dtype=a.dtype) / 10, 100, 0, 10)],
 }
 OF_MATRICES: Mapping[str, Callable[[torch.Tensor], Any]] = {

@@ -93,6 +93,45 @@ def rrelu_backward(
     return torch.where(value > 0, grad, grad * ((lower + upper) / 2))
 
 
+def sigmoid_backward(grad: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+    """aten.sigmoid_backward, of which eager torch rounds each operation in float16, but not in bfloat16."""
+    if result.dtype == torch.bfloat16:
+        return (grad.float() * (1 - result.float()) * result.float()).to(result.dtype)
+    return grad * (1 - result) * result
+
+
+def glu_backward(grad: torch.Tensor, value: torch.Tensor, dim: int) -> torch.Tensor:
+    """aten.glu_backward, which rounds the sigmoid."""
+    half = value.shape[dim] // 2
+    factor, gate = value.narrow(dim, 0, half), value.narrow(dim, half, half).sigmoid()
+    wide = _wide(gate)
+    of_gate = (1 - wide) * wide * _wide(factor) * _wide(grad)
+    return torch.cat([gate * grad, of_gate.to(value.dtype)], dim)
+
+
+def logit(value: torch.Tensor, eps: float | None = None) -> torch.Tensor:
+    """aten.logit, of which eager torch rounds each operation, and the limits, in every dtype."""
+    value = value if value.is_floating_point() else value.to(torch.get_default_dtype())
+    if eps is not None and eps >= 0:
+        low, high = _limits(eps, value)
+        value = torch.where(value < low, low, torch.where(value > high, high, value))
+    return (value / (1 - value)).log()
+
+
+def logit_backward(grad: torch.Tensor, value: torch.Tensor, eps: float | None = None) -> torch.Tensor:
+    """aten.logit_backward, likewise."""
+    slope = grad / (value * (1 - value))
+    if eps is None or eps < 0:
+        return torch.where((value < 0) | (value > 1), float("nan"), slope)
+    low, high = _limits(eps, value)
+    return torch.where((value >= low) & (value <= high), slope, 0.0)
+
+
+def _limits(eps: float, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    low = _limit(eps, value)
+    return low, 1 - low
+
+
 def gelu(value: torch.Tensor, *, approximate: str = "none") -> torch.Tensor:
     """aten.gelu by tanh, for which torch-mlir has a factor of three digits."""
     if approximate != "tanh":
