@@ -61,6 +61,15 @@ def windows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def test_matrices_are_multiplied_by_themselves() -> None:
+    nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("MatMul", ["r", "r"], ["y"])]
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (2, 3, 4, 4)) for name in "xy"]
+    graph = helper.make_graph(nodes, "squares", values[:1], values[1:])
+    program = numc.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]))
+    x = np.arange(96, dtype=np.float32).reshape(2, 3, 4, 4)  # whose sums are exact
+    np.testing.assert_array_equal(program(x), x @ x)
+
+
 def test_a_layer_on_windows_is_one_product(windows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(1).standard_normal((2, 4, 6, 8)).astype(np.float32)
     found = numc.compile(windows, fma="bf16_1_2")

@@ -137,8 +137,8 @@ def _split(generic: ir.Operation, expand: ir.Operation) -> None:
     kinds[loop : loop + 1] = ["parallel"] * count
     new = linalg.with_operands(generic, operands, wide, result, kinds)
     linalg.replace(expand, new.results)
-    given = list(generic.operands)
+    read = dict.fromkeys(generic.operands)  # each once: a matrix may be multiplied by itself
     generic.erase()
-    for value in given:  # a reader that is left would keep what made the tensor from being joined into the contraction
+    for value in read:  # a reader that is left would keep what made the tensor from being joined into the contraction
         if linalg.is_unused(value) and (op := linalg.maker(value)) is not None and op.name == "tensor.collapse_shape":
             op.erase()
