@@ -55,6 +55,7 @@ from numc.frontends.pytorch.graphs.traced_first import traced_as_in_the_table
 from numc.frontends.pytorch.places import place_in, place_of
 from numc.frontends.pytorch.rewrites.images.boxes import any_number_kept
 from numc.frontends.pytorch.rewrites.images.detectors import define, without_branches
+from numc.frontends.pytorch.rewrites.images.responses import across_channels
 from numc.frontends.pytorch.rewrites.views import any_size_split
 from numc.frontends.words import together
 from numc.frontends.workers import process
@@ -137,7 +138,8 @@ def _exported(
     buffer would be lost.
     """
     try:
-        program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+        with across_channels():
+            program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
     except RuntimeError as error:
         if str(error) != _NO_SUBCLASS:
             raise
