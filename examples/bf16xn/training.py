@@ -10,10 +10,11 @@ from itertools import islice
 import numpy as np
 import torch
 from problems import Inputs, Task
+from settings import BASE
 from torch import Tensor
 
 import numc
-from numc.train import Static
+from numc.train import Recipe, Static
 
 POINTS = 20
 """Of a curve of losses, at most: each is the mean over some steps."""
@@ -76,8 +77,8 @@ class Trainer:
         """
         start = time.process_time()
         if not self._traced:
-            self._trace(arithmetic)
-        task, recipe = self.task, Static(arithmetic, seed=seed)
+            self._trace()
+        task, recipe = self.task, self.recipe(arithmetic, seed)
         torch.manual_seed(seed)
         self.model.load_state_dict(task.model().state_dict())
         for state in self._optimizer.state.values():
@@ -100,16 +101,20 @@ class Trainer:
         curve = [float(part.mean()) for part in points]
         return Outcome([*qualities], [*held_out], curve, time.process_time() - start)
 
-    def _trace(self, arithmetic: str) -> None:
+    def recipe(self, arithmetic: str, seed: int) -> Recipe:
+        """Return what chooses the arithmetic of each step."""
+        return Static(arithmetic, seed=seed)
+
+    def _trace(self) -> None:
         """Let torch trace the step with a rate that changes, which it takes for a constant at first."""
         inputs, target = next(self.task.batches(0))
         for rate in (1.0, 2.0):
             self._optimizer.param_groups[0]["lr"] = rate
-            with Static(arithmetic, seed=0):
+            with Static(BASE):
                 self._step(inputs, target)
         self._traced = True
 
-    def _judge(self, recipe: Static) -> tuple[float, float]:
+    def _judge(self, recipe: Recipe) -> tuple[float, float]:
         self.model.eval()
         with recipe, torch.no_grad():
             found = self.task.judge(self._predict)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -82,6 +83,9 @@ def test_a_loss_that_is_not_finite_leads_to_the_high_arithmetic() -> None:
         decision = recipe.update(math.inf)
     assert (decision.next, decision.reason) == ("mp", "goes up: the loss is inf")
     assert decision.values["ema"] == before
+    with warnings.catch_warnings():  # of a training that has become NaN, only the first step warns
+        warnings.simplefilter("error")
+        run(recipe, [math.nan, math.inf])
     run(recipe, [1.0])
     assert recipe.history[-1].values["drop"] == pytest.approx((before - 1.0) / 3)
 

@@ -164,7 +164,8 @@ class Recipe(ABC):
         values = {}
         if value is not None:
             values["loss"] = value = mean_over_ranks(value)
-            if not math.isfinite(value):
+            before = self.history[-1].values.get("loss", 0.0) if self.history else 0.0
+            if not math.isfinite(value) and math.isfinite(before):  # once, and not for each step that follows
                 warnings.warn(
                     f"numc: {name}, step {self.step}: the loss is {value}, which no average takes up", stacklevel=3
                 )
