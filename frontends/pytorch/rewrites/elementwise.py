@@ -207,7 +207,7 @@ def erfcx(value: torch.Tensor) -> torch.Tensor:
     """aten.special_erfcx of float32: exp(x^2) erfc(x), and its asymptotic series where the first would overflow."""
     near = value.clamp_max(_ERFCX_FAR)
     far = value.clamp_min(_ERFCX_FAR)
-    series = _polynomial(1 / (far * far), (1, -1 / 2, 3 / 4, -15 / 8, 105 / 16, -945 / 32)) / (far * math.sqrt(math.pi))
+    series = _polynomial(1 / (far * far), (1, -1 / 2, 3 / 4, -15 / 8, 105 / 16, -945 / 32)) / math.sqrt(math.pi) / far
     return torch.where(value > _ERFCX_FAR, series, (near * near).exp() * operators.erfc(near))
 
 
