@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, tensor
@@ -447,14 +447,21 @@ def is_unused(value: ir.Value) -> bool:
     return next(iter(value.uses), None) is None
 
 
-def erase_unused(value: ir.Value) -> None:
-    """Erase what makes a tensor that nothing uses, and what that alone has used."""
-    op = maker(value)
-    if op is not None and op.name in _PURE and all(map(is_unused, op.results)):
-        operands = list(op.operands)
-        op.erase()
-        for operand in operands:
-            erase_unused(operand)
+def erase_unused(*values: ir.Value, makers: Collection[str] = _PURE) -> None:
+    """Erase what makes tensors that nothing uses, and what that alone has used, as far as it is one of `makers`.
+
+    A tensor may be given twice, and one may have been made of another: what is erased is not looked at again.
+    """
+    waiting, erased = list(values), set[ir.Value]()
+    while waiting:
+        value = waiting.pop(0)
+        if value in erased:
+            continue
+        op = maker(value)
+        if op is not None and op.name in makers and all(map(is_unused, op.results)):
+            waiting += op.operands
+            erased.update(op.results)
+            op.erase()
 
 
 def is_f32(value: ir.Value) -> bool:

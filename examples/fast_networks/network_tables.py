@@ -9,8 +9,6 @@ from cells import difference, markdown, spread, visible
 from networks import Network
 from training import Outcome
 
-from numc.studies.uncertainty.paired import of_differences as of_differences
-
 Runs = Mapping[Network, Mapping[str, Sequence[Outcome]]]
 """Task -> arm -> the outcomes, a seed each."""
 PUBLISHED: Mapping[str, tuple[str, tuple[float, ...]]] = {

@@ -124,3 +124,8 @@ def role_of(kinds: tuple[str, ...]) -> str:
     if _NORMS.intersection(kinds):
         return "norm"
     return "softmax" if "softmax" in kinds else "forward"
+
+
+def pattern_of(name: str) -> str:
+    """The place of a policy that is a name, whose characters may have a meaning in patterns; with its quotes."""
+    return '"' + re.sub(r'["\\]', "?", re.sub(r"[*?[]", r"[\g<0>]", name)) + '"'

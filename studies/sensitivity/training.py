@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +21,7 @@ from numc.frontends.lowering.torch_mlir_passes import one_line
 from numc.frontends.pytorch.load import read_program
 from numc.numerics.grammar import parse_fma
 from numc.numerics.operators import Fma
-from numc.numerics.policy.layer import Layer
+from numc.numerics.policy.layer import Layer, pattern_of
 from numc.numerics.policy.policy import module_of
 from numc.studies.data import Array
 from numc.studies.sensitivity.changes import WIDTHS, Change, of_operator
@@ -142,15 +141,10 @@ def _changes(fma: Fma, layers: Sequence[Layer], widths: Sequence[int]) -> list[C
     """Return what is tried, everything first."""
     tried = [Change("all", "everything", f"default fma = {fma}")]
     for name in dict.fromkeys(_of_module(layer)[1] for layer in layers):
-        places = dict.fromkeys(_pattern(each.name) for each in layers if _of_module(each)[1] == name)
+        places = dict.fromkeys(pattern_of(each.name) for each in layers if _of_module(each)[1] == name)
         tried.append(Change("layer", name, f"default fp32\nlayer {', '.join(places)} fma = {fma}"))
     tried += [Change("role", role, f"default fp32\nrole {role} fma = {fma}") for role in ROLES]
     return [*tried, *of_operator(fma, widths)]
-
-
-def _pattern(name: str) -> str:
-    """The pattern of a policy for a name, in which patterns may give characters a meaning."""
-    return '"' + re.sub(r'["\\]', "?", re.sub(r"[*?[]", r"[\g<0>]", name)) + '"'
 
 
 def _of_module(layer: Layer) -> tuple[str, str]:

@@ -14,6 +14,7 @@ import pytest
 from example_scripts import example, refused
 
 torch = pytest.importorskip("torch")
+from numc.studies.uncertainty.paired import of_differences  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "fast-networks.md"
@@ -65,7 +66,7 @@ def test_what_the_page_says(run: ModuleType) -> None:
     for task, by_arm in runs.items():
         base = [outcome.quality for outcome in by_arm["fp32"]]
         pairs = {arm: [outcome.quality for outcome in by_arm[arm]] for arm in run.ARMS[1:]}
-        lost[task.name] = {arm: run.network_tables.of_differences(mine, base) for arm, mine in pairs.items()}
+        lost[task.name] = {arm: of_differences(mine, base) for arm, mine in pairs.items()}
     for name, of in lost.items():
         assert of["lowbfp"].mean < of["midbfp"].mean < of["highbfp"].mean
         assert all(of[arm].high < 0 for arm in ("lowbfp", "midbfp", "FAST"))

@@ -67,7 +67,10 @@ def test_costs_and_rewards() -> None:
     steps(search, 1)
     expected = (512 * 2**2 + 8 * 8**2) / (520 * 8**2)
     assert search.cost_of({"first": "e4m1", "last": "e4m7"}) == expected
-    (decision,) = search.history
+    with search:
+        search.widths(ROWS)
+    assert search.update(-1.0).values["reward"] <= 1.0  # such as of a likelihood above 1
+    decision, _ = search.history
     cost, reward = decision.values["cost"], decision.values["reward"]
     assert reward == math.exp(-0.1) - 0.25 * abs(cost / 0.5 - 1)
     groups = OneShotSearch(10, ("bfp(16,3,2)", "bfp(16,3,4)"))

@@ -1,7 +1,7 @@
 """A search for the format of every layer during one training, by policy gradients.
 
 After J. Dotzel et al., "FLIQS: One-Shot Mixed-Precision Floating-Point and Integer Quantization Search" (2023,
-arXiv:2308.03290). docs/search.md says what is the paper's and what is chosen here.
+arXiv:2308.03290). docs/one-shot-search.md says what is the paper's and what is chosen here.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import math
 import os
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from numc.numerics.grammar import parse_conversion, parse_operand_conversion
+from numc.numerics.policy.layer import pattern_of
 from numc.support.arguments import checked, checked_integer
 from numc.support.environment import in_default_environment
 from numc.support.errors import NumcError, did_you_mean, quoted, shown
@@ -37,9 +38,9 @@ class OneShotSearch(Recipe):
     in the last `settle`, every layer has its most probable format. Nothing is compiled after the first steps, because
     one program leaves the widths open (numc.widths).
 
-    The reward of a step is ``exp(-loss) - weight * abs(C / cost - 1)``. C is its cost: the multiply-adds of the forward
-    pass times the product of the significands of both factors, in bits with the hidden one, over what the format with
-    the most bits would cost in all layers.
+    The reward of a step is ``exp(-loss) - weight * abs(C / cost - 1)``; a loss below 0 counts as 0. C is its cost: the
+    multiply-adds of the forward pass times the product of the significands of both factors, in bits with the hidden
+    one, over what the format with the most bits would cost in all layers.
     """
 
     def __init__(
@@ -110,17 +111,17 @@ class OneShotSearch(Recipe):
     @property
     def policy(self) -> str:
         """The policy of a model with the formats that are chosen, such as numc.compile takes it."""
-        return self._policy('"{layer}"')
+        return self._policy(pattern_of)
 
     @property
     def training_policy(self) -> str:
         """The policy of training steps, whose layers have gradients, too."""
-        return self._policy('"{layer}", "{layer}/*"')
+        return self._policy(lambda layer: f'{pattern_of(layer)}, {pattern_of(layer)[:-1]}/*"')
 
-    def _policy(self, place: str) -> str:
+    def _policy(self, places: Callable[[str], str]) -> str:
         lines = [f"default fma = fma(a={self._formats[self._widest]}, acc=fp32)"]
         for layer, form in self.chosen.items():
-            lines.append(f"layer {place.format(layer=_escaped(layer))} fma = fma(a={form}, acc=fp32)")
+            lines.append(f"layer {places(layer)} fma = fma(a={form}, acc=fp32)")
         lines += ["role update, norm, softmax fp32", f"role dgrad, wgrad a = {self._gradients}"]
         return "\n".join(lines) + "\n"
 
@@ -142,7 +143,7 @@ class OneShotSearch(Recipe):
         assert loss is not None
         choices = {layer: self._choice(layer) for layer in self._logits}
         values = {"cost": self._cost(choices)}
-        quality = math.exp(-loss) if loss == loss else 0.0
+        quality = math.exp(-max(loss, 0.0)) if loss == loss else 0.0  # a likelihood may be above 1
         numbers = self._numbers
         values["reward"] = reward = quality - numbers["weight"] * abs(values["cost"] / numbers["cost"] - 1)
         advantage = self._advantage(reward)
@@ -272,8 +273,3 @@ def _number(name: str, value: Any, most: float) -> float:
         want = "a number that is not negative" if math.isinf(most) else "a number from 0 to 1"
         raise NumcError(f"OneShotSearch: {name}: got {shown(value)}, want {want}")
     return number
-
-
-def _escaped(layer: str) -> str:
-    """The name of a layer as a pattern of a policy."""
-    return "".join(f"[{each}]" if each in "*?[" else each for each in layer).replace("\\", "\\\\").replace('"', '\\"')

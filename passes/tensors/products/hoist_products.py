@@ -186,5 +186,4 @@ def _hoist(found: _Product) -> None:
         ).results[0]
     given = list(generic.operands)
     linalg.replace(generic, [part])
-    for value in given:
-        linalg.erase_unused(value)
+    linalg.erase_unused(*given)

@@ -171,8 +171,7 @@ def _replace(product: _Product) -> None:
         made = linalg.generic(read, linalg.room(start, kind), [*maps, same], parallel, total)
     replaced = list(generic.operands)
     linalg.replace(generic, [made])
-    for value in dict.fromkeys(replaced):
-        linalg.erase_unused(value)
+    linalg.erase_unused(*replaced)
 
 
 def _numbers(product: _Product, read: Sequence[ir.Value]) -> list[ir.Value]:

@@ -171,8 +171,7 @@ def _merge(run: list[_Slice]) -> None:
     for each in run:
         operands = list(each.generic.operands)
         each.generic.erase()
-        for operand in operands:
-            linalg.erase_unused(operand)
+        linalg.erase_unused(*operands)
 
 
 def _position(op: ir.Operation) -> int:

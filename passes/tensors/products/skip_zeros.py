@@ -122,18 +122,7 @@ def _split(spread: Spread) -> None:
         whole.owner.attributes[BY_PHASES] = ir.UnitAttr.get()
         scf.YieldOp([whole])
     result.replace_all_uses_with(choice.results[0])
-    _erase_unused(generic)
-
-
-def _erase_unused(op: ir.Operation) -> None:
-    """Erase what has no use any more, of an operation and those that made its operands."""
-    if any(not linalg.is_unused(r) for r in op.results):
-        return
-    makers = [linalg.maker(v) for v in op.operands]
-    op.erase()
-    for maker in dict.fromkeys(makers):
-        if maker is not None and maker.name in _MAKERS:
-            _erase_unused(maker)
+    linalg.erase_unused(result, makers=_MAKERS)
 
 
 def _compact(spread: Spread) -> ir.Value:

@@ -137,8 +137,7 @@ def _split(generic: ir.Operation, expand: ir.Operation) -> None:
     kinds[loop : loop + 1] = ["parallel"] * count
     new = linalg.with_operands(generic, operands, wide, result, kinds)
     linalg.replace(expand, new.results)
-    read = dict.fromkeys(generic.operands)  # each once: a matrix may be multiplied by itself
+    read = list(generic.operands)
     generic.erase()
-    for value in read:  # a reader that is left would keep what made the tensor from being joined into the contraction
-        if linalg.is_unused(value) and (op := linalg.maker(value)) is not None and op.name == "tensor.collapse_shape":
-            op.erase()
+    # A reader that is left would keep what made the tensor from being joined into the contraction.
+    linalg.erase_unused(*read, makers=("tensor.collapse_shape",))

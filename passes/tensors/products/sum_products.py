@@ -140,8 +140,7 @@ def _join(found: _Sum) -> None:
     linalg.replace(last, new.results)
     for addition in reversed(found.additions[:-1]):
         addition.erase()
-    for value in (*rooms, *(product.results[0] for product in found.products)):
-        linalg.erase_unused(value)
+    linalg.erase_unused(*rooms, *(product.results[0] for product in found.products))
 
 
 def _side_by_side(parts: list[ir.Value]) -> ir.Value:
