@@ -31,7 +31,7 @@ class Gan:
     width: int = 4
     latent: int = 16
     batch: int = 8
-    steps: int = 200
+    steps: int = 800
     rate: float = 0.002
     energy: float = 2.0
     judged: int = 64

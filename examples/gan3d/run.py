@@ -23,7 +23,7 @@ from study import carry_out, require, status
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=_seeds, default=5, metavar="N", help="0 to N - 1; default: 5")
+    parser.add_argument("--seeds", type=_seeds, default=10, metavar="N", help="0 to N - 1; default: 10")
     parser.add_argument("--quick", action="store_true", help="tiny networks, 4 steps: seconds, and other numbers")
     parser.add_argument("--results", type=Path, default=Path("gan3d.jsonl"), metavar="FILE")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write distances and profiles as JSON")

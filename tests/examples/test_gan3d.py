@@ -14,6 +14,7 @@ import pytest
 from example_scripts import example
 
 pytest.importorskip("torch")
+from numc.studies.uncertainty.paired import of_differences
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples" / "gan3d"
@@ -108,5 +109,15 @@ def test_page_has_the_table_of_its_results(run: ModuleType) -> None:
     results = run.Results(ROOT / "docs" / "figures" / "gan3d.jsonl", run.adversarial.Outcome)
     seeds = range(len(results.all) // 2)
     runs = {name: results.runs(gan, name, seeds) for name in (run.report.BASE, run.report.OTHER)}
-    table = run.report.table(run.report.distances(runs, run.adversarial.truth(gan)))
-    assert table in (ROOT / "docs" / "figures.md").read_text()
+    found = run.report.distances(runs, run.adversarial.truth(gan))
+    assert run.report.table(found) in (ROOT / "docs" / "figures.md").read_text()
+    minutes = sum(result.outcome.cpu_seconds for result in results.all) / 60
+    assert (len(seeds), gan.steps, round(minutes)) == (10, 800, 10)
+    for measure, columns in found.items():
+        fp32, mp = (columns[name] for name in run.report.COLUMNS[:2])
+        assert all(0.09 < np.mean(each) < 0.2 for each in (fp32, mp)), measure
+        difference = of_differences(mp, fp32)
+        assert not difference.excludes_zero
+        assert 0.06 < difference.visible < 0.09
+        near, far = (np.mean(columns[name]) for name in run.report.COLUMNS[2:])
+        assert near / far == pytest.approx(1, abs=0.25), "as far apart as two seeds"
