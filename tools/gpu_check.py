@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 import numc
-from tools.gpu_times import AIMS, Product, profile, slowest, step_times, times, training_step
+from tools.gpu_times import AIMS, Product, product, profile, slowest, step_times, times, training_step
 from tools.house import ROOT
 
 OPERATORS = (
@@ -67,7 +67,7 @@ def conformance(device: str, sizes: tuple[int, int, int]) -> dict[str, dict[str,
     found = {}
     for fma in OPERATORS:
         examples = torch.zeros(rows, depth), torch.zeros(depth, lanes)
-        gpu = numc.compile(Product(), examples, fma=fma, target="cuda").to(device)
+        gpu = product(fma, *(each.to(device) for each in examples))
         here = numc.compile(Product(), examples, fma=fma)
         wrong = 0
         for kind in ("normal", "wide", "special"):

@@ -21,7 +21,7 @@ TIMED = ("fp32", "mp", "bf16_1_1", "bf16_1_2", "bf16_2_2{3}", "fmac(e6m9)", "hop
 #: What is aimed at, of the peak in float32 multiply-adds.
 AIMS = {"fp32": 0.6, "mp": 0.6, "bf16_1_1": 0.25, "bf16_2_2{3}": 0.08, "hopper_bf16": 0.05}
 _PROFILE = """
-import torch, numc
+import torch
 from tools.gpu_times import product
 a, b = torch.randn({size}, {size}, device="cuda"), torch.randn({size}, {size}, device="cuda")
 product({fma!r}, a, b)(a, b)
@@ -74,7 +74,7 @@ def training_step(arithmetic: str, device: str, *, target: str | None, small: bo
 
     small: a network of the same blocks on 2 images of 16x16, in place of 64 of 224x224. target: as `numc.backend`.
     """
-    networks, step = _example("zoo"), _example("train_step")
+    networks = _networks()
     torch.manual_seed(0)
     model = networks.resnet50(4, (1,)) if small else networks.resnet50(classes=1000)
     images = torch.randn(2, 3, 16, 16) if small else torch.randn(64, 3, 224, 224)
@@ -85,7 +85,7 @@ def training_step(arithmetic: str, device: str, *, target: str | None, small: bo
 
     def run() -> torch.Tensor:
         optimizer.zero_grad()
-        loss = step.FULL["resnet50"].loss(compiled(images))
+        loss = networks.FULL["resnet50"].loss(compiled(images))
         loss.backward()
         optimizer.step()
         return loss.detach()
@@ -105,15 +105,15 @@ def step_times() -> dict[str, float]:
     return {"bf16_1_1": ours, "eager torch": eager, "ratio": ours / eager}
 
 
-def _example(name: str) -> ModuleType:
-    """A file of examples/models, which import one another by name."""
-    if name not in sys.modules:
-        spec = spec_from_file_location(name, ROOT / "examples" / "models" / f"{name}.py")
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
+def _networks() -> ModuleType:
+    """The networks of examples/models."""
+    spec = spec_from_file_location("zoo", ROOT / "examples" / "models" / "zoo.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module  # where dataclasses look for it
+    spec.loader.exec_module(module)
+    return module
 
 
 def _seconds(function: Callable[[], object]) -> float:

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import argparse
 import functools
-import importlib.util
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 sys.path += [str(Path(__file__).parents[1] / folder) for folder in ("formats_compared", "datasets")]
+import needed
 import report
 from problems import TASKS, Task
 from results import Results
 from settings import ARMS, BASE
-from sources import DataError
-from study import RefusedError, carry_out, positive, require, status
+from study import carry_out, positive, require, status
 from training import Outcome, Trainer
 
 SEEDS = 10
@@ -52,13 +51,7 @@ def report_runs(args: argparse.Namespace) -> None:
     tasks = [task for task in tasks_of(args.quick) if not args.task or task.name in args.task]
     names = [name for name in ARMS if name == BASE or not args.arm or name in args.arm]
     require(args.plot, digits=False)
-    if any(task.name == "transformer" for task in tasks) and importlib.util.find_spec("sacrebleu") is None:
-        raise RefusedError("sacrebleu judges the transformer and is not installed: pip install 'numc[bleu]'")
-    try:
-        for task in tasks:
-            next(task.batches(0))
-    except DataError as error:
-        raise RefusedError(str(error)) from None
+    needed.require_data(tasks)
     trainer, results = functools.cache(Trainer), Results(args.results, Outcome)
     seeds = range(1 if args.quick else args.seeds)
     carry_out(

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import argparse
 import functools
-import importlib.util
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 sys.path += [str(Path(__file__).parents[1] / folder) for folder in ("bf16xn", "formats_compared", "datasets")]
+import needed
 import network_tables
 from arms import ARMS, FastTrainer
 from networks import TASKS, Network
 from results import Results
-from sources import DataError
-from study import RefusedError, carry_out, positive, status
+from study import carry_out, positive, status
 from training import Outcome
 
 SEEDS = 8
@@ -47,13 +46,7 @@ def tasks_of(quick: bool = False) -> list[Network]:
 def report_runs(args: argparse.Namespace) -> None:
     """Carry out the missing runs, a seed after the other, and print what all of them gave."""
     tasks = [task for task in tasks_of(args.quick) if not args.task or task.name in args.task]
-    if any(task.name == "transformer" for task in tasks) and importlib.util.find_spec("sacrebleu") is None:
-        raise RefusedError("sacrebleu judges the transformer and is not installed: pip install 'numc[bleu]'")
-    try:
-        for task in tasks:
-            next(task.batches(0))
-    except DataError as error:
-        raise RefusedError(str(error)) from None
+    needed.require_data(tasks)
     trainer, results = functools.cache(FastTrainer), Results(args.results, Outcome)
     seeds = range(1 if args.quick else args.seeds)
     carry_out(

@@ -58,7 +58,7 @@ def test_a_shortened_run_gives_the_stored_bits(run: ModuleType, name: str, arm: 
     stored = run.Results(STORED / "short.jsonl", run.Outcome).find(task, arm, 0)
     try:
         next(task.batches(0))
-    except run.DataError as error:
+    except run.needed.DataError as error:
         pytest.skip(str(error))
     found = run.Trainer(task).run(run.ARMS[arm], 0)
     assert [np.float32(loss) for loss in found.losses] == [np.float32(loss) for loss in stored.losses]
@@ -167,7 +167,7 @@ def test_nobody_is_asked_for_what_is_known(run: ModuleType) -> None:
 
     try:
         found = films(30, 40)
-    except run.DataError as error:
+    except run.needed.DataError as error:
         pytest.skip(str(error))
     assert not (found.known & found.held_out).any()
     assert found.known.any(1).all()
@@ -277,7 +277,7 @@ def test_reviews_that_are_none(run: ModuleType, tmp_path: Path) -> None:
     from sentences import reviews
 
     parquet.write_table(pa.table({"Text": ["a b"]}), tmp_path / "r.parquet")
-    with pytest.raises(run.DataError, match="no column 'Review Text': it has Text"):
+    with pytest.raises(run.needed.DataError, match="no column 'Review Text': it has Text"):
         reviews(4, 2, tmp_path / "r.parquet")
     parquet.write_table(pa.table({"Review Text": ["A b, a", None, "b", "c a b d"]}), tmp_path / "r.parquet")
     found = reviews(3, 3, tmp_path / "r.parquet")
