@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import inspect
+import sys
 from collections.abc import Callable
 from types import FunctionType, TracebackType
 from typing import Any, TypeVar, cast
@@ -74,12 +75,20 @@ def _within(member: Any) -> Any:
     return _function(member)
 
 
+def _is_traced() -> bool:
+    """Return whether torch reads this for a function that it compiles: the compiled one has the default environment."""
+    torch = sys.modules.get("torch")
+    return torch is not None and bool(torch.compiler.is_dynamo_compiling())
+
+
 def _function(function: Callable[..., Any]) -> Callable[..., Any]:
     if inspect.isgeneratorfunction(inspect.unwrap(function)):
         raise TypeError(f"{function.__qualname__}: what a generator does between two values is not its caller's")
 
     @functools.wraps(function)
     def run(*args: Any, **named: Any) -> Any:
+        if _is_traced():
+            return function(*args, **named)
         with DefaultEnvironment():
             return function(*args, **named)
 

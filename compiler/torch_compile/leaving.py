@@ -38,6 +38,8 @@ _IDLE = (
 )
 _ANOTHER = "*** While handling this graph break, another graph break occurred: ***"
 _LIMIT = "Dynamo recompile limit exceeded"
+#: Of torch, what only calls hooks and the step of an optimizer, which torch compiles by itself if hooks cut it here.
+_CALLS_OTHERS = {torch.optim.Optimizer.profile_hook_step(print).__code__}
 
 
 @dataclass
@@ -89,7 +91,7 @@ def _watching(theirs: Callable[..., Any]) -> Callable[..., Any]:
             places = _places(utils.graph_break_reasons[breaks:])
             COUNTS.graph_breaks += len(places)
             why = _why_skipped(result, error) or _why_cut(frame.f_code, places, entry is not None)
-            if why:
+            if why and frame.f_code not in _CALLS_OTHERS:
                 _tell(backend, is_strict, frame.f_code, why)
         return result
 

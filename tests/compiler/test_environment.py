@@ -182,6 +182,21 @@ def test_a_generator_cannot_be_marked() -> None:
         in_default_environment(numbers)
 
 
+def test_torch_compiles_what_a_marked_function_does_with_the_function_that_calls_it() -> None:
+    """Else the step of a training that calls one is cut there, and what the function does leaves numc."""
+    torch = pytest.importorskip("torch", reason="numc is installed without torch")
+
+    @in_default_environment
+    def scaled(x: Any) -> Any:
+        return 3 * x
+
+    step = torch.compile(lambda x: scaled(x) + 1, backend=numc.backend(strict=True), fullgraph=True)
+    before = numc.counters()
+    assert step(torch.ones(2)).tolist() == [4, 4]
+    after = numc.counters()
+    assert (after.graphs - before.graphs, after.left, after.graph_breaks) == (1, before.left, before.graph_breaks)
+
+
 # Public names of which nothing runs in the default environment because of a mark, with the reason.
 IN_RUNTIME = "generated code, for which the runtime sets it; slower ways have marks inside"
 HOLDS = "holds what it is given, or integers"

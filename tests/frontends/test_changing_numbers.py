@@ -168,6 +168,23 @@ def test_what_is_cut_from_the_beginning_has_not_left() -> None:
     assert (after.graph_breaks - before.graph_breaks, after.left - before.left) == (1, 0)
 
 
+def test_an_optimizer_whose_hooks_cut_its_step_has_not_left() -> None:
+    """torch runs the loop over the hooks itself, which computes nothing, and compiles the update in it."""
+    torch._dynamo.reset()
+    weights = [torch.nn.Parameter(torch.ones(3)) for _ in range(2)]
+    optimizers = [torch.optim.SGD([weight], lr=0.1, momentum=0.5) for weight in weights]
+    optimizers[1].register_step_pre_hook(torch.compiler.disable(lambda *_: None))
+    before = numc.counters()
+    for weight, optimizer in zip(weights, optimizers, strict=True):
+        weight.grad = torch.tensor([1.0, 3.0, 1e-3])
+        step = torch.compile(optimizer.step, backend=numc.backend("bf16_1_1", strict=True))
+        for _ in range(3):
+            step()
+    after = numc.counters()
+    assert weights[1].tolist() == weights[0].tolist() != [0.7, 0.1, 0.9997]
+    assert (after.left - before.left, after.calls - before.calls) == (0, 6)
+
+
 def test_another_backend_is_not_watched() -> None:
     torch._dynamo.reset()
     before = numc.counters()

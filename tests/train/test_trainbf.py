@@ -176,7 +176,8 @@ class Training:
         self.model = nn.Sequential(*layers)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.05, momentum=0.9)
         self.recipe = TrainBF(self.model, self.optimizer, X, **{"steps": 40, **options})
-        self.step = torch.compile(self.run, backend=numc.backend())
+        # Strict, because a part that torch computes itself would be in fp32.
+        self.step = torch.compile(self.run, backend=numc.backend(strict=True))
 
     def run(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         self.optimizer.zero_grad()
