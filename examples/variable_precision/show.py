@@ -7,30 +7,38 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from cells import difference, markdown, spread
 from rich.console import Console
 from rich.table import Table
-from sweeps import Row
-from weight_widths import Bin
+from sweeps import Bin, Row
 
 Lines = list[list[str]]
 
 
 def sweep(rows: Sequence[Row]) -> Lines:
     """The columns and the lines of a sweep."""
-    lines = [["model", "widths", "published", "accuracy", "error", "NaN"]]
+    lines = [["model", "widths", "published", "accuracy (%)", "minus fp32", "error"]]
     for row in rows:
-        error = "-" if row.relative_error is None else f"{row.relative_error:.1e}"
-        lines.append([row.model, row.widths, f"{row.published:.2%}", f"{row.accuracy:.2%}", error, str(row.nan)])
+        error = "-" if row.error is None else f"{row.error:.1e}"
+        accuracy, lost = spread(row.accuracy, ".2f"), difference(row.accuracy, row.fp32, ".2f")
+        lines.append([row.model, row.widths, f"{row.published:.2f}", accuracy, lost, error])
     return lines
 
 
 def widths(bins: Sequence[Bin]) -> Lines:
     """The columns and the lines of the bits that weights need."""
-    lines = [["model", "part", "bits", "weights", "share", "published"]]
+    lines = [["model", "part", "bits", "share", "published"]]
     for one in bins:
         known = "-" if one.published is None else f"{one.published:.1%}"
-        lines.append([one.model, one.part, str(one.bits), str(one.weights), f"{one.share:.1%}", known])
+        lines.append([one.model, one.part, str(one.bits), f"{one.share:.1%}", known])
     return lines
+
+
+def page(rows: Sequence[Row]) -> str:
+    """The table of a sweep as the page has it."""
+    head, *lines = sweep(rows)
+    return markdown([head, *([model, f"`{label}`", *cells] for model, label, *cells in lines)], texts=2)
 
 
 def table(lines: Lines, title: str) -> None:
@@ -52,8 +60,10 @@ def draw_sweep(axes: Any, rows: Sequence[Row]) -> None:
     for number, model in enumerate(dict.fromkeys(row.model for row in rows)):
         mine = [row for row in rows if row.model == model]
         widths = [row.widths for row in mine]
-        axes.plot(widths, [100 * row.accuracy for row in mine], "o-", color=f"C{number}", label=model, markersize=4)
-        known = [100 * row.published for row in mine]
+        values = np.array([row.accuracy for row in mine])
+        axes.plot(widths, values.mean(1), "o-", color=f"C{number}", label=model, markersize=4)
+        axes.fill_between(widths, values.min(1), values.max(1), color=f"C{number}", alpha=0.15, linewidth=0)
+        known = [row.published for row in mine]
         axes.plot(widths, known, "x--", color=f"C{number}", alpha=0.5, label=f"{model}, published")
     axes.set_ylabel("accuracy (%)")
     axes.legend(fontsize=8)

@@ -1,12 +1,14 @@
-"""The experiments: the nets in every format, or with the widths of each layer, that the thesis has a number for."""
+"""The rows of the experiments: the networks in every format, or with the widths of each layer, of the thesis."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import measure
+import numpy as np
 import published
+from measure import Outcome
 
 TITLES = {
     "standard": "Standard formats, accumulated in the format",
@@ -17,23 +19,71 @@ TITLES = {
     "layers": "Significand bits by layer, 8 exponent bits",
     "chosen": "Narrow exponents, significand bits by layer",
 }
+PARTS = ("exponent", "significand")
+
+Runs = Mapping[str, Sequence[Outcome]]
+"""The name of a network -> its outcomes, a seed each."""
 
 
-@dataclass(frozen=True)
-class Row(measure.Result):
-    """A net with some widths. published: the accuracy of the net of the thesis that is like it, 0 to 1."""
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A network with some widths. published, accuracy: in per cent; the latter from every seed, and those in fp32 too.
+
+    error: the median of the errors of the logits, None if those of some seed are not finite. nan: images with a NaN.
+    """
 
     model: str
     widths: str
     published: float
+    accuracy: list[float]
+    fp32: list[float]
+    error: float | None
+    nan: list[int]
 
 
-def run(experiment: str, models: Sequence[str]) -> list[Row]:
-    """Return the rows of every model."""
-    rows: list[Row] = []
-    for model in models:
-        net = measure.net(model)
-        result = net.narrow_sums if experiment == "standard" else net.wide_sums
+@dataclass(frozen=True, kw_only=True)
+class Bin:
+    """Weights of a network that need so many bits for a part of them: a share of those of all seeds.
+
+    published: that of the network of the thesis, None if there is none.
+    """
+
+    model: str
+    part: str
+    bits: int
+    share: float
+    published: float | None
+
+
+def rows(experiment: str, runs: Runs) -> list[Row]:
+    """Return the rows of every network."""
+    found = []
+    for model, outcomes in runs.items():
         for label, percent in published.PERCENT[experiment][model].items():
-            rows.append(Row(**asdict(result(label)), model=model, widths=label, published=round(percent / 100, 4)))
-    return rows
+            cells = [(run.narrow if experiment == measure.NARROW else run.wide)[label] for run in outcomes]
+            errors = [error for _, error, _ in cells]
+            row = Row(
+                model=model,
+                widths=label,
+                published=percent,
+                accuracy=[accuracy for accuracy, _, _ in cells],
+                fp32=[run.accuracy for run in outcomes],
+                error=None if None in errors else float(np.median(errors)),
+                nan=[nan for _, _, nan in cells],
+            )
+            found.append(row)
+    return found
+
+
+def bins(runs: Runs) -> list[Bin]:
+    """Return the bins of every network, those with the most bits first."""
+    found = []
+    for model, outcomes in runs.items():
+        for part in PARTS:
+            counts = [getattr(run, f"{part}s") for run in outcomes]
+            total = sum(sum(count.values()) for count in counts)
+            for bits in sorted({int(name) for count in counts for name in count}, reverse=True):
+                share = sum(count.get(str(bits), 0) for count in counts) / total
+                known = published.SIGNIFICANDS[model].get(bits) if part == "significand" else None
+                found.append(Bin(model=model, part=part, bits=bits, share=share, published=known))
+    return found

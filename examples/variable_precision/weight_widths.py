@@ -3,28 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
 
-import measure
 import numpy as np
 import numpy.typing as npt
-import onnx
-import published
-
-PARTS = ("exponent", "significand")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bin:
-    """Weights of a model that need so many bits for a part of them, and the published share for a net like it."""
-
-    model: str
-    part: str
-    bits: int
-    weights: int
-    share: float
-    published: float | None
 
 
 def exponent_bits(x: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
@@ -47,17 +28,6 @@ def significand_bits(x: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
     return np.where(fraction == 0, 0, 23 - lowest)
 
 
-def run(models: Sequence[str]) -> list[Bin]:
-    """Return the bins of every model, those with the most bits first."""
-    bins = []
-    for model in models:
-        tensors = onnx.load(measure.FILES[model]).graph.initializer
-        values = [onnx.numpy_helper.to_array(one) for one in tensors]
-        weights = np.concatenate([one.reshape(-1) for one in values if one.dtype == np.float32])
-        for part, bits in zip(PARTS, (exponent_bits(weights), significand_bits(weights)), strict=True):
-            for width, count in sorted(Counter(bits.tolist()).items(), reverse=True):
-                known = published.SIGNIFICANDS[model].get(width) if part == "significand" else None
-                bins.append(
-                    Bin(model=model, part=part, bits=width, weights=count, share=count / weights.size, published=known)
-                )
-    return bins
+def counts(bits: npt.NDArray[np.int64]) -> dict[str, int]:
+    """Return how many weights need each number of bits, the most bits first."""
+    return {str(width): count for width, count in sorted(Counter(bits.tolist()).items(), reverse=True)}

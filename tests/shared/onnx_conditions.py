@@ -159,6 +159,19 @@ CASES: dict[str, Case] = {
         [(s,) for s in ((2, 6), (3, 6), (2, 5))],
         constants={"s": np.array([0, 2, 3])},
     ),
+    "STFT": Case(
+        "STFT x,step,,frame -> y",
+        {"x": "f b n 1"},
+        [((2, n, 1),) for n in (8, 20, 9, 7, 1, 0)],
+        constants={"step": np.int64(3), "frame": np.int64(8)},
+    ),
+    "STFT-window": Case(
+        "STFT x,step,w -> y",
+        {"x": "f b n 2"},
+        [((1, n, 2),) for n in (5, 12, 4, 0)],
+        {"onesided": 0},
+        constants={"step": np.int64(4), "w": np.float32([1, 2, 3, 2, 1])},
+    ),
     "Tile": Case(
         "Tile x,s -> y",
         {"x": "f a 3", "s": "i 2"},

@@ -128,6 +128,13 @@ def _attention(node: Node) -> Conditions:
 _PADDED = 24
 
 
+def _stft(node: Node) -> Conditions:
+    length = node.constant_input(3, "frame_length")
+    frame = int(length.item()) if length is not None else "size(2, 0)" if node.input(2) else None
+    if frame is not None:
+        yield f"size(0, 1) >= {frame}", f"a frame is longer than the signal '{node.input(0)}'"
+
+
 LAYERS: Table = {
     "Attention": _attention,
     "BatchNormalization": _batch_normalization,
@@ -139,4 +146,5 @@ LAYERS: Table = {
     **dict.fromkeys(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), _loss),
     "NonMaxSuppression": _non_max_suppression,
     "ReverseSequence": _reverse_sequence,
+    "STFT": _stft,
 }

@@ -68,20 +68,18 @@ def _matrix(size: int, parts: int, length: int, *, inverse: bool, onesided: bool
 
 
 def stft(node: Node) -> None:
-    """STFT of a signal of fixed length: frames are gathered, and each is transformed."""
+    """STFT with frames of fixed length, of a signal of any: frames are gathered, and each is transformed."""
     source, window = node.input(0), node.input(2)
     step = node.constant_input(1, "frame_step")
     length = node.constant_input(3, "frame_length")
     shape = node.shape(source)
-    size = shape[1]
     parts = shape[2] if len(shape) == 3 else 1
     frame = int(length.item()) if length is not None else (node.shape(window)[0] if window else None)
-    if size is None or parts is None or frame is None or step is None:
-        raise RefusedError("it is available for signals and frames of fixed sizes only: give shapes={...} or --shape")
-    count = (size - frame) // int(step.item()) + 1
-    indices = np.arange(count)[:, None] * int(step.item()) + np.arange(frame)[None, :]
+    if parts is None or frame is None or step is None:
+        raise RefusedError("it is available for frames of fixed size only: give shapes={...} or --shape")
+    count, indices = _frames(node, source, frame, int(step.item()))
     batch = node.size(source, 0)
-    frames = node.op("Gather", source, node.constant(indices.reshape(-1), np.int64), axis=1)
+    frames = node.op("Gather", source, indices, axis=1)
     frames = node.reshape(frames, [batch, count, frame, parts])
     if window:
         frames = node.op("Mul", frames, node.reshape(window, [frame, 1]))
@@ -90,3 +88,18 @@ def stft(node: Node) -> None:
     weights = node.constant(matrix.reshape(frame * parts, bins * wide), np.float32)
     product = node.op("MatMul", node.reshape(frames, [batch, count, frame * parts]), weights)
     node.reshape(product, [batch, count, bins, wide], to=node.output(0))
+
+
+def _frames(node: Node, source: str, frame: int, step: int) -> tuple[int | str, str]:
+    """Return the number of frames of a signal, and the places of all their values, one frame after the other."""
+    size = node.size(source, 1)
+    if isinstance(size, int):
+        count = (size - frame) // step + 1
+        indices = np.arange(count)[:, None] * step + np.arange(frame)[None, :]
+        return count, node.constant(indices.reshape(-1), np.int64)
+    zero, one = node.constant(0, np.int64), node.constant(1, np.int64)
+    whole = node.op("Div", node.op("Sub", size, node.ints(frame - step)), node.ints(step))
+    starts = node.op("Range", zero, node.op("Squeeze", whole, node.ints(0)), one)
+    starts = node.op("Reshape", node.op("Mul", starts, node.ints(step)), node.ints(-1, 1))
+    places = node.op("Add", starts, node.constant(np.arange(frame)[None, :], np.int64))
+    return whole, node.op("Reshape", places, node.ints(-1))
