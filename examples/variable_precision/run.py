@@ -83,6 +83,8 @@ def report_runs(args: argparse.Namespace) -> None:
         print(json.dumps([asdict(row) for row in found], indent=1))
     else:
         show.table(lines, title)
+        if args.experiment == "layers":
+            print(f"\n{show.orders(runs)}")
         if args.experiment != WIDTHS:
             print(f"published: {published.SOURCES[args.experiment]}", file=sys.stderr)
     if args.plot:

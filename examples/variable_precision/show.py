@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import published
 from cells import difference, markdown, spread
 from rich.console import Console
 from rich.table import Table
-from sweeps import Bin, Row
+from sweeps import ORDERS, Bin, Row, Runs, accuracies
 
 Lines = list[list[str]]
 
@@ -24,6 +25,17 @@ def sweep(rows: Sequence[Row]) -> Lines:
         accuracy, lost = spread(row.accuracy, ".2f"), difference(row.accuracy, row.fp32, ".2f")
         lines.append([row.model, row.widths, f"{row.published:.2f}", accuracy, lost, error])
     return lines
+
+
+def orders(runs: Runs) -> str:
+    """The differences of the thesis' conclusions about layers, as the page has them."""
+    lines = [["model", "widths", "minus those of", "published", "here"]]
+    for model, outcomes in runs.items():
+        percent = published.PERCENT["layers"][model]
+        for better, worse in ORDERS[model]:
+            here = difference(*(accuracies(outcomes, label) for label in (better, worse)), ".2f")
+            lines.append([model, f"`{better}`", f"`{worse}`", f"{percent[better] - percent[worse]:+.2f}", here])
+    return markdown(lines, texts=3)
 
 
 def widths(bins: Sequence[Bin]) -> Lines:

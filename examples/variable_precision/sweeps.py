@@ -21,6 +21,15 @@ TITLES = {
 }
 PARTS = ("exponent", "significand")
 
+ORDERS = {
+    "mlp": (("e8m7-3-1", "e8m1-3-7"), ("e8m3-1-1", "e8m1-1-3"), ("e8m3-3-1", "e8m1-3-3")),
+    "cnn": (("e8m7-3-1-7-7", "e8m1-3-7-7-7"), ("e8m7-7-7-1-1", "e8m1-1-1-7-7")),
+}
+"""What the thesis concludes of layers: the first widths of a pair, with more bits in early layers, are better.
+
+Of the last pair, the dense layers have few bits, and then the convolutions.
+"""
+
 Runs = Mapping[str, Sequence[Outcome]]
 """The name of a network -> its outcomes, a seed each."""
 
@@ -73,6 +82,11 @@ def rows(experiment: str, runs: Runs) -> list[Row]:
             )
             found.append(row)
     return found
+
+
+def accuracies(runs: Sequence[Outcome], label: str) -> list[float]:
+    """Return the accuracies of a network with some widths and sums in fp32, a seed each."""
+    return [run.wide[label][0] for run in runs]
 
 
 def bins(runs: Runs) -> list[Bin]:

@@ -15,7 +15,17 @@ from numc.frontends.formulas import Known, decided, each_of, tensors_of
 from onnx_conditions import CASES
 from tiers import one_in
 
-_ALWAYS = ("Split", "STFT", "Where", "Expand", "Tile", "Pad-reflect", "LSTM-lengths", "RotaryEmbedding", "Einsum-diagonal")
+_ALWAYS = (
+    "Split",
+    "STFT",
+    "Where",
+    "Expand",
+    "Tile",
+    "Pad-reflect",
+    "LSTM-lengths",
+    "RotaryEmbedding",
+    "Einsum-diagonal",
+)
 
 
 def _run(session: onnxruntime.InferenceSession | None, feeds: dict[str, Any]) -> list[Any] | None:
