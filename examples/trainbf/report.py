@@ -66,6 +66,30 @@ def orders(runs: Runs) -> list[str]:
     return lines
 
 
+PARTS = {
+    "all techniques": ("all", "none", "15.7, 13.9, 3.59"),
+    "range normalisation": ("range", "none", "48.3 % of the gain, on average"),
+    "weight normalisation": ("range + weights", "range", "52.7 % for Social-LSTM"),
+    "loss scaling": ("all", "range + weights", "33.1 % for GCN and UNO"),
+    "an fp32 update, without techniques": ("none, fp32 update", "none", ""),
+    "an fp32 update, with all techniques": ("all, fp32 update", "all", ""),
+}
+"""Part -> the variants with it and without it, and its published gain of accuracy."""
+
+
+def parts(tasks: Sequence[Task], runs: Sequence[Runs]) -> str:
+    """Return a Markdown table of what each part adds to the accuracy of each network, paired by seed."""
+    lines = [["what it adds, points of accuracy", "published", *(task.title for task in tasks)]]
+    for name, (with_it, without, published) in PARTS.items():
+        lines.append([name, published, *(_added(mine, with_it, without) for mine in runs)])
+    return markdown(lines)
+
+
+def _added(runs: Runs, with_it: str, without: str) -> str:
+    values, base = ([run.accuracy for run in runs[name]] for name in (with_it, without))
+    return difference(values, base, ".1f") if values and len(values) == len(base) else "not run"
+
+
 def plot(path: Path, tasks: Sequence[Task], runs: Sequence[Runs]) -> None:
     """Draw accuracy, error of the last layer, and exponents used, a column for each network. Needs matplotlib."""
     import matplotlib as mpl  # type: ignore[import-not-found, unused-ignore]

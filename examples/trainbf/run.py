@@ -25,6 +25,7 @@ from tasks import FULL, QUICK, Task
 from training import VARIANTS, Outcome, Trainer, chosen_layers
 
 THRESHOLD = 0.01
+SEEDS = 10
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -32,7 +33,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [task.name for task in FULL]
     parser.add_argument("--network", choices=names, action="append", help="instead of all; repeatable")
-    parser.add_argument("--seeds", type=positive, default=5, metavar="N", help="0 to N - 1; default: 5")
+    parser.add_argument("--seeds", type=positive, default=SEEDS, metavar="N", help=f"0 to N - 1; default: {SEEDS}")
     parser.add_argument("--steps", type=positive, metavar="N", help="of every run, instead of the task's own number")
     parser.add_argument("--quick", action="store_true", help="a tiny MLP, 4 steps, 2 seeds: other numbers")
     parser.add_argument("--results", type=Path, default=Path("trainbf.jsonl"), metavar="FILE")
@@ -73,6 +74,7 @@ def report_runs(args: argparse.Namespace) -> None:
         print(f"\n**{task.title}**\n\n{report.table(mine)}\n")
         print("\n".join(f"- {line}" for line in report.orders(mine)))
         print(f"- layers that the modifier chooses at {THRESHOLD:.0%}: {', '.join(chosen[task.name]) or 'none'}")
+    print(f"\n{report.parts(tasks, runs)}")
     if args.json:
         rows = [
             {

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from example_scripts import example
+from numc.studies.uncertainty.paired import Interval, of_differences
 
 pytest.importorskip("torch")
 pytest.importorskip("sklearn")
@@ -86,8 +87,50 @@ def test_a_run_gives_the_same_bits_again(run: ModuleType) -> None:
 def test_the_page_shows_the_stored_results(run: ModuleType) -> None:
     text = (ROOT / "docs" / "trainbf.md").read_text()
     results = run.Results(ROOT / "docs" / "trainbf" / "results.jsonl", run.Outcome)
-    for task in run.FULL:
-        runs = run.report.collect(results, task, range(5))
-        if any(runs.values()):
-            assert run.report.table(runs) in text
-            assert all(line in text for line in run.report.orders(runs))
+    runs = [run.report.collect(results, task, range(run.SEEDS)) for task in run.FULL]
+    for mine in runs:
+        assert all(len(outcomes) == run.SEEDS for outcomes in mine.values())
+        assert run.report.table(mine) in text
+        assert all(line in text for line in run.report.orders(mine))
+    assert run.report.parts(run.FULL, runs) in text
+    minutes = sum(result.outcome.cpu_seconds for result in results.all) / 60
+    assert f"They took {minutes:.0f} minutes of CPU time" in text
+
+
+def test_the_words_of_the_page_are_those_of_the_results(run: ModuleType) -> None:
+    page = " ".join((ROOT / "docs" / "trainbf.md").read_text().split())
+    results = run.Results(ROOT / "docs" / "trainbf" / "results.jsonl", run.Outcome)
+    runs = {task.title: run.report.collect(results, task, range(run.SEEDS)) for task in run.FULL}
+
+    def added(title: str, part: tuple[str, str]) -> Interval:
+        return of_differences(*([outcome.accuracy for outcome in runs[title][name]] for name in part))
+
+    def shown(*part: str) -> set[str]:
+        return {title for title in runs if added(title, part).excludes_zero}
+
+    gaining = {"CNN", "U-Net", "LSTM"}
+    assert shown("all", "none") == shown("range", "none") == shown("all", "fp32") == gaining
+    assert shown("range + weights", "range") == set()
+    assert added("LSTM", ("range + weights", "range")).visible < 0.527 * added("LSTM", ("all", "none")).mean
+    assert shown("none", "fp32") == {"LSTM"}
+    losses = [abs(added("LSTM", (name, "fp32")).mean) for name in ("none", "all")]
+    assert (
+        "loses {:.1f} points to fp32, which is shown, and with them it is {:.1f} points better".format(*losses) in page
+    )
+    assert shown("none, fp32 update", "none") == {"U-Net"}
+    assert shown("all, fp32 update", "all") == set()
+    for name, fell in (("all", "fell to {:.0f} %"), ("all, fp32 update", "fell, to {:.0f} %")):
+        assert fell.format(min(outcome.accuracy for outcome in runs["GCN"][name])) in page
+    for mine in runs.values():
+        for first, again in zip(mine["range + weights"], mine["all"], strict=True):
+            assert (first.accuracy, first.loss, first.error) == (again.accuracy, again.loss, again.error)
+        assert max(outcome.error for outcomes in mine.values() for outcome in outcomes) < 1e-3 or mine is runs["MLP"]
+    used = [mean(mine["all"], "exponents") / mean(mine["none"], "exponents") - 1 for mine in runs.values()]
+    assert f"by {100 * sorted(used)[1]:.0f} to {100 * max(used):.0f} %" in page
+    errors = {title: mean(mine["all"], "error") / mean(mine["none"], "error") for title, mine in runs.items()}
+    assert abs(errors.pop("CNN") - 1) < 0.1
+    assert all(1.6 < ratio < 2.6 for ratio in errors.values())
+
+
+def mean(outcomes: Any, field: str) -> float:
+    return sum(getattr(outcome, field) for outcome in outcomes) / len(outcomes)
