@@ -17,6 +17,7 @@ from torch import nn  # noqa: E402
 
 import numc  # noqa: E402
 from numc.train import CRNorm, RangeLossScale, TrainBF, layer_errors  # noqa: E402
+from numc.train.trainbf.cr_norm import over  # noqa: E402
 from numc.train.trainbf.layers import normalise  # noqa: E402
 from numc.train.trainbf.modifier import modify, selectable  # noqa: E402
 
@@ -68,6 +69,17 @@ def test_moments_in_bfloat16_are_those_of_all_numbers() -> None:
 
 
 # E2: the weights.
+
+
+def test_gradients_of_moments_and_ranges_are_sums_of_sums() -> None:
+    """One after another, 4,096 ones are 256 in bfloat16, as torch would add them up for the gradient of one number."""
+    x, R = torch.ones(64, 64), torch.ones((), requires_grad=True)  # noqa: N806
+    backend = numc.backend("bf16_1_1", ops="bf16", strict=True)
+    torch.compile(lambda: over(R, x, (0, 1)) * x, backend=backend)().backward(torch.ones(64, 64))
+    assert float(R.grad) == 4096
+    mean = torch.ones(64, 1, requires_grad=True)
+    torch.compile(lambda: over(mean, x, (1,)), backend=backend)().backward(torch.full((64, 64), 3.0))
+    assert mean.grad.flatten().tolist() == [192.0] * 64
 
 
 @pytest.mark.parametrize("kind", ["linear", "conv"])

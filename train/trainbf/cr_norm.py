@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -55,30 +57,57 @@ class CRNorm(nn.Module):  # type: ignore[misc]
         else:
             axes, shape = (0, *range(2, x.dim())), (1, -1, *(1,) * (x.dim() - 2))
         if not self.training:
-            centred, variance = x - self.running_mean.reshape(shape), self.running_var.reshape(shape)
-        else:
-            mean, centred, variance = moments(x, axes)
-            with torch.no_grad():
-                for running, newest in ((self.running_mean, mean), (self.running_var, variance)):
-                    running.copy_((1 - self.momentum) * running + self.momentum * newest.reshape(running.shape))
-        return self.R * (centred / torch.sqrt(variance + self.epsilon))
+            deviation = torch.sqrt(self.running_var.reshape(shape) + self.epsilon)
+            return self.R * ((x - self.running_mean.reshape(shape)) / deviation)
+        mean, centred, variance = moments(x, axes)
+        with torch.no_grad():
+            for running, newest in ((self.running_mean, mean), (self.running_var, variance)):
+                running.copy_((1 - self.momentum) * running + self.momentum * newest.reshape(running.shape))
+        scaled = centred / over(torch.sqrt(variance + self.epsilon), x, axes)
+        return over(self.R, x, range(x.dim())) * scaled
 
 
 def moments(x: Tensor, axes: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
     """Return the mean over some dimensions, x minus the mean, and the variance; the dimensions stay, with size 1."""
     mean = _mean(x, axes)
-    centred = x - mean
+    centred = x - over(mean, x, axes)
     return mean, centred, _mean(centred.square(), axes)
 
 
+class _Over(torch.autograd.Function):  # type: ignore[misc]
+    """A tensor that has size 1 in some dimensions with the sizes of x; its gradient is summed as by `_sum`."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, sizes: tuple[int, ...], axes: tuple[int, ...]) -> Tensor:
+        ctx.axes, ctx.shape = axes, value.shape
+        return value.expand(sizes)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return _sum(gradient, ctx.axes).reshape(ctx.shape), None, None
+
+
+def over(value: Tensor, x: Tensor, axes: Sequence[int]) -> Tensor:
+    """Return a tensor that has size 1 in some dimensions, or none, with the sizes of x.
+
+    Its gradient is summed as moments are: torch would add up all numbers, one after another.
+    """
+    spread: Tensor = _Over.apply(value, tuple(x.shape), tuple(axes))
+    return spread
+
+
 def _mean(x: Tensor, axes: Sequence[int]) -> Tensor:
-    """Return the mean over some dimensions.
+    """Return the mean over some dimensions, which stay, with size 1."""
+    return _sum(x, axes) / math.prod([x.shape[d] for d in axes])
+
+
+def _sum(x: Tensor, axes: Sequence[int]) -> Tensor:
+    """Return the sum over some dimensions, which stay, with size 1.
 
     Sums are sums of sums of 16 numbers. In bfloat16, a sum of equal numbers, one after another, stops at 256 of them.
     """
     kept = [d for d in range(x.dim()) if d not in axes]
     sums = x.permute(*kept, *axes).flatten(len(kept)) if axes else x.unsqueeze(-1)
-    count = sums.shape[-1]
     while sums.shape[-1] > 1:
         sums = F.pad(sums, (0, -sums.shape[-1] % _BLOCK)).unflatten(-1, (-1, _BLOCK)).sum(-1)
-    return (sums / count).reshape([1 if d in axes else size for d, size in enumerate(x.shape)])
+    return sums.reshape([1 if d in axes else size for d, size in enumerate(x.shape)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from numc.train.trainbf.cr_norm import EPSILON, moments
+from numc.train.trainbf.cr_norm import EPSILON, moments, over
 
 
 class RangeWeight(nn.Module):  # type: ignore[misc]
@@ -25,9 +25,10 @@ class RangeWeight(nn.Module):  # type: ignore[misc]
 
     def forward(self, weight: Tensor) -> Tensor:
         """Return the weight that the layer uses, of the same shape."""
-        _, centred, variance = moments(weight, range(weight.dim()))
-        scaled = self.gain * (centred / torch.sqrt(variance + self.epsilon))
-        return scaled if self.R is None else self.R * scaled
+        axes = range(weight.dim())
+        _, centred, variance = moments(weight, axes)
+        scaled = self.gain * (centred / over(torch.sqrt(variance + self.epsilon), weight, axes))
+        return scaled if self.R is None else over(self.R, weight, axes) * scaled
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def keep_spread(self, weight: Tensor) -> None:
