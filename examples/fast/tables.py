@@ -18,8 +18,8 @@ Runs = Mapping[str, Sequence[Outcome]]
 
 
 def differences(runs: Runs, name: str) -> list[float]:
-    """Return the quality minus that in fp32, seed by seed."""
-    pairs = zip(runs[name], runs[settings.BASE], strict=True)
+    """Return the quality minus that in fp32, seed by seed; the latter may have been trained from more seeds."""
+    pairs = zip(runs[name], runs[settings.BASE][: len(runs[name])], strict=True)
     return [run.quality - base.quality for run, base in pairs]
 
 

@@ -75,6 +75,9 @@ def test_bad_input_is_one_line(
 def test_the_page_shows_the_stored_results(run: ModuleType) -> None:
     page = PAGE.read_text()
     results = run.Results(ROOT / "docs" / "fast" / "results.jsonl", run.Outcome)
-    names = [run.settings.BASE, *(name for study in run.STUDIES.values() for name in study)]
-    runs = {name: results.runs(run.FULL, name, range(3)) for name in names}
+    runs = {
+        name: results.runs(run.FULL, name, range(run.SEEDS[study]))
+        for study, names in run.STUDIES.items()
+        for name in names
+    }
     assert all(table in page for table in run.tables.all_of(runs, 80))
