@@ -27,7 +27,7 @@ from switches import SWITCHES, SwitchTrainer
 from training import Outcome, Trainer
 from unit import UNIT, UnitTrainer
 
-SEEDS = {"booster": 10, "accumulators": 6, "unit": 4, "switch": 10, "search": 10, "all": 10}
+SEEDS = {"booster": 10, "accumulators": 10, "unit": 10, "switch": 10, "search": 10, "all": 10}
 """Study -> the seeds of its page."""
 TRAINERS: dict[str, Any] = {"unit": UnitTrainer, "switch": SwitchTrainer, "search": SearchTrainer}
 """Study -> its trainer, where that is not `Trainer`."""

@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 
 from example_scripts import example, refused
+from numc.studies.uncertainty.paired import Interval, of_differences
 
 torch = pytest.importorskip("torch")
 
+LOSS, OWN = "held_out_loss", ("unit", "u-mup")
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = {
@@ -110,6 +112,11 @@ def test_what_the_page_of_narrow_accumulators_says(run: ModuleType) -> None:
     for way in ("tuned", "tuned in two stages"):
         assert lost[f"10 bits, {way}"] < lost[f"12 bits, {way}"] < 0 < 5 < lost[f"8 bits, {way}"]
     page = PAGES["accumulators"].read_text(encoding="utf-8")
+    eight = [interval(runs, f"8 bits, {way}", "fp32") for way in ("tuned", "tuned in two stages")]
+    assert all(lower.excludes_zero for lower in eight)
+    assert (
+        "{:.0f} points remain lost on average, {:.0f} in two stages".format(*(-lower.mean for lower in eight)) in page
+    )
     told = [
         float(number.replace(",", "")) for number in re.findall(r"has ([\d,]+) gates|has ([\d,]+):", page)[0] if number
     ]
@@ -118,18 +125,28 @@ def test_what_the_page_of_narrow_accumulators_says(run: ModuleType) -> None:
     assert f"{run.report.gates({'mp': 1})[0]:,.0f}: the conversions" in page
 
 
+def interval(runs: Any, name: str, base: str, value: str = "quality") -> Interval:
+    """Of the paired differences of two arms."""
+    return of_differences(*([getattr(run, value) for run in runs[arm]] for arm in (name, base)))
+
+
 def test_what_the_page_of_unit_scaling_says(run: ModuleType) -> None:
     _, by_task, _ = runs_of(run, "unit")
     (runs,) = by_task.values()
-    assert 45 < -mean(runs, "e4m3") < 60, "half of its answers"
-    told = {"fp32, unit": 1.4, "fp32, u-mup": 3.9}
-    assert {name: round(-mean(runs, name), 1) for name in told} == told
-    assert "1.4 and 3.9 points" in PAGES["unit"].read_text(encoding="utf-8")
-    for form in ("e4m3", "e4m3, gradients e5m2"):
-        for own in told:
-            base = runs[own]
-            pairs = zip(runs[own.replace("fp32", form)], base, strict=True)
-            assert abs(np.mean([mine.quality - its.quality for mine, its in pairs])) < 0.5, "nothing that is shown"
+    page = PAGES["unit"].read_text(encoding="utf-8")
+    assert f"loses {-mean(runs, 'e4m3'):.0f} points" in page
+    lost = [-mean(runs, name) for name in ("fp32, unit", "fp32, u-mup")]
+    assert "{:.1f} and {:.1f} points".format(*lost) in page
+    forms = ("e4m3", "e4m3, gradients e5m2")
+    assert not any(interval(runs, f"{form}, {own}", f"fp32, {own}").excludes_zero for form in forms for own in OWN)
+    losses = {(form, own): interval(runs, f"{form}, {own}", f"fp32, {own}", LOSS) for form in forms for own in OWN}
+    assert {pair for pair, found in losses.items() if found.excludes_zero} == {(forms[1], "unit")}
+    assert f"cost the unit-scaled network {losses[forms[1], 'unit'].mean:.3f} of loss" in page
+    scaled = [f"{form}, loss scale" for form in forms]
+    assert not any(interval(runs, name, "fp32").excludes_zero for name in (*scaled, forms[1]))
+    costs = [interval(runs, name, "fp32", LOSS) for name in (*scaled, forms[1])]
+    assert all(cost.excludes_zero for cost in costs)
+    assert f"and {min(cost.mean for cost in costs):.3f} to {max(cost.mean for cost in costs):.3f} of loss" in page
 
 
 def test_what_the_page_of_switches_says(run: ModuleType) -> None:
