@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from example_scripts import example, refused
+from numc.studies.uncertainty.paired import of_mean
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("sklearn")
@@ -81,3 +82,22 @@ def test_the_page_shows_the_stored_results(run: ModuleType) -> None:
         for name in names
     }
     assert all(table in page for table in run.tables.all_of(runs, 80))
+
+
+def test_the_words_of_the_page_are_those_of_the_results(run: ModuleType) -> None:
+    results = run.Results(ROOT / "docs" / "fast" / "results.jsonl", run.Outcome)
+    names = run.STUDIES["table 2"]
+    runs = {name: results.runs(run.FULL, name, range(run.SEEDS["table 2"])) for name in names}
+    lost = {name: of_mean(run.tables.differences(runs, name)) for name in names if name != run.settings.BASE}
+    shown = {name for name, interval in lost.items() if interval.high < 0}
+    assert shown == {"LowBFP", "MSFP12", "MidBFP", "HighBFP", "FAST"}
+    assert [round(lost[name].mean, 1) for name in ("HighBFP", "FAST")] == [-0.8, -1.8]
+    assert all(abs(lost[name].mean + 3) < 0.3 for name in ("MSFP12", "MidBFP"))
+    assert lost["LowBFP"].mean < lost["MidBFP"].mean < lost["FAST"].mean < lost["HighBFP"].mean
+    assert {name: round(lost[name].visible, 1) for name in ("bf16", "MP", "INT12", "HFP8")} == {
+        **dict.fromkeys(("bf16", "MP", "INT12"), 0.2),
+        "HFP8": 0.7,
+    }
+    assert lost["INT8"].low > -0.205
+    minutes = sum(result.outcome.cpu_seconds for result in results.all) / 60
+    assert f"they took {minutes:.0f} minutes of CPU time" in PAGE.read_text()

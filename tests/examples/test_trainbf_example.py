@@ -109,18 +109,21 @@ def test_the_words_of_the_page_are_those_of_the_results(run: ModuleType) -> None
         return {title for title in runs if added(title, part).excludes_zero}
 
     gaining = {"CNN", "U-Net", "LSTM"}
-    assert shown("all", "none") == shown("range", "none") == shown("all", "fp32") == gaining
-    assert shown("range + weights", "range") == set()
-    assert added("LSTM", ("range + weights", "range")).visible < 0.527 * added("LSTM", ("all", "none")).mean
+    assert shown("all", "none") == gaining
+    assert shown("range", "none") == gaining | {"MLP"}
+    assert shown("range + weights", "range") == {"MLP", "U-Net"}
+    assert all(added(title, ("range + weights", "range")).mean < 0 for title in ("MLP", "U-Net"))
+    half = 0.527 * added("LSTM", ("all", "none")).mean
+    assert f"would be {half:.0f} points" in page
+    assert added("LSTM", ("range + weights", "range")).high < half
     assert shown("none", "fp32") == {"LSTM"}
+    assert shown("all", "fp32") == {"CNN", "LSTM"}
     losses = [abs(added("LSTM", (name, "fp32")).mean) for name in ("none", "all")]
     assert (
         "loses {:.1f} points to fp32, which is shown, and with them it is {:.1f} points better".format(*losses) in page
     )
     assert shown("none, fp32 update", "none") == {"U-Net"}
     assert shown("all, fp32 update", "all") == set()
-    for name, fell in (("all", "fell to {:.0f} %"), ("all, fp32 update", "fell, to {:.0f} %")):
-        assert fell.format(min(outcome.accuracy for outcome in runs["GCN"][name])) in page
     for mine in runs.values():
         for first, again in zip(mine["range + weights"], mine["all"], strict=True):
             assert (first.accuracy, first.loss, first.error) == (again.accuracy, again.loss, again.error)
@@ -128,8 +131,15 @@ def test_the_words_of_the_page_are_those_of_the_results(run: ModuleType) -> None
     used = [mean(mine["all"], "exponents") / mean(mine["none"], "exponents") - 1 for mine in runs.values()]
     assert f"by {100 * sorted(used)[1]:.0f} to {100 * max(used):.0f} %" in page
     errors = {title: mean(mine["all"], "error") / mean(mine["none"], "error") for title, mine in runs.items()}
-    assert abs(errors.pop("CNN") - 1) < 0.1
-    assert all(1.6 < ratio < 2.6 for ratio in errors.values())
+    assert abs(errors.pop("CNN") - 1.2) < 0.05
+    assert all(1.5 < ratio < 2.5 for ratio in errors.values())
+
+
+@pytest.mark.slow
+def test_the_gcn_fails_in_fp32_as_well(run: ModuleType) -> None:
+    """With range normalisation, from three of ten seeds."""
+    trainer = run.Trainer(run.FULL[-1], run.VARIANTS["range"].techniques)
+    assert sum(trainer.run(seed, "fp32").accuracy < 70 for seed in range(10)) == 3
 
 
 def mean(outcomes: Any, field: str) -> float:
