@@ -14,6 +14,7 @@ from numc.support.errors import FAULT, shortened
 from numc.support.files import keep
 
 CONTRADICTION = "its inputs contradict each other"
+FIX_CONDITION = "fix what the condition depends on, with shapes={...} or --shape, or values={...} or --value"
 NO_CONVERSION = "numc has no conversion of it"
 _KNOWN: Mapping[str, str] = {
     "has shape's dimension|size mismatch|should have the same number of elements": CONTRADICTION,

@@ -7,6 +7,7 @@ from typing import TypeVar
 import onnx
 
 from numc.frontends.onnx.reading.tensors import NAMES
+from numc.frontends.words import CONTRADICTION, FIX_CONDITION
 
 Proto = TypeVar("Proto", onnx.ValueInfoProto, onnx.TensorProto)
 
@@ -19,6 +20,15 @@ def contradicts(alone: onnx.ModelProto) -> bool:
     except onnx.shape_inference.InferenceError as error:
         return "ShapeInferenceError" in str(error)
     return False
+
+
+def contradiction(
+    node: onnx.NodeProto, types: dict[str, onnx.ValueInfoProto], constants: dict[str, onnx.TensorProto]
+) -> str:
+    """Say what does not fit together in a node whose results have no shape although its inputs have."""
+    if node.op_type == "If":
+        return f"its condition is computed, and its branches give results of different ranks: {FIX_CONDITION}"
+    return f"{CONTRADICTION}: {inputs_of(node, types, constants)}"
 
 
 def inputs_of(

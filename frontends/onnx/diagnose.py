@@ -11,7 +11,7 @@ from typing import Any
 import onnx
 
 from numc.frontends.imported import ConversionError
-from numc.frontends.onnx.alone import attributes_of, contradicts, inputs_of, kinds_of, model_of
+from numc.frontends.onnx.alone import attributes_of, contradiction, contradicts, kinds_of, model_of
 from numc.frontends.onnx.convert import to_linalg
 from numc.frontends.onnx.prepare import Prepared
 from numc.frontends.onnx.reading.read import origin, unsupported
@@ -44,7 +44,7 @@ def explain(prepared: Prepared, cause: str) -> NumcError:
         reason = verdicts.get(key)
         if reason is not None:
             if reason == CONTRADICTION or contradicts(alone):
-                reason = f"{CONTRADICTION}: {inputs_of(node, types, constants)}"
+                reason = contradiction(node, types, constants)
                 unknown.update(node.output)
             reason = with_operands(reason, kinds_of(node, types, constants), attributes_of(node))
             kind = prepared.nodes.get(node.name, node.op_type).partition(" ")[0]

@@ -18,7 +18,7 @@ import onnx
 from onnx import numpy_helper
 
 from numc.frontends.imported import Argument
-from numc.frontends.onnx.alone import contradicts, inputs_of, model_of
+from numc.frontends.onnx.alone import contradiction, contradicts, model_of
 from numc.frontends.onnx.carriers.carry import in_carriers
 from numc.frontends.onnx.exported import exported_words, words_of
 from numc.frontends.onnx.folding.fold import fold, is_weight
@@ -518,7 +518,7 @@ def _contradictions(model: onnx.ModelProto) -> list[tuple[str, str, int | None, 
             and any(name not in types for name in node.output if name)
             and contradicts(model_of(node, types, constants, model))
         ):
-            why = f"its inputs contradict each other: {inputs_of(node, types, constants)}"
+            why = contradiction(node, types, constants)
             found.append((origin(node), node.op_type, opset_of(model), why))
     return found
 

@@ -323,6 +323,20 @@ def test_fixed_sizes_that_contradict_each_other(save: Maker) -> None:
     )
 
 
+def test_branches_of_different_ranks(save: Maker) -> None:
+    """As exporters write a squeeze of a free size: what reads the result has no known rank, which is not its fault."""
+    axis = onnx.numpy_helper.from_array(np.array([0]), "a")
+    flat = helper.make_graph([helper.make_node("Squeeze", ["x", "a"], ["r"])], "b", [], [value("r", ["k", "l"])])
+    whole = helper.make_graph([helper.make_node("Identity", ["x"], ["r"])], "b", [], [value("r", [1, "k", "l"])])
+    node = helper.make_node("If", ["c"], ["y"], name="choice", then_branch=flat, else_branch=whole)
+    weight = onnx.numpy_helper.from_array(np.ones((2, 3, 1), np.float32), "w")
+    inputs = [value("c", [1], TensorProto.BOOL), value("x", [1, 3, "n"])]
+    told = error(save([node, helper.make_node("Conv", ["y", "w"], ["z"])], inputs,
+                      [helper.make_empty_tensor_value_info("z")], [axis, weight]))  # fmt: skip
+    want = "node 'choice' (If, opset 18): its condition is computed, and its branches give results of different ranks: "
+    assert want + "fix what the condition depends on, with shapes={...} or --shape, or values={...} or --value" in told
+
+
 def test_control_flow(save: Maker) -> None:
     """A branch that is chosen in a run; a loop whose number of steps, and a branch whose shape, depend on data."""
     branches = [helper.make_graph([helper.make_node(operator, ["x"], ["r"])], "b", [], [value("r", [4])])

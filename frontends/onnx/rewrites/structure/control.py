@@ -14,10 +14,10 @@ from onnx import numpy_helper
 from numc.frontends.onnx.reading.read import label
 from numc.frontends.onnx.reading.tensors import check_tensor
 from numc.frontends.onnx.rewrites.node import END, Node, RefusedError, UnknownRankError
+from numc.frontends.words import FIX_CONDITION
 
 MAX_STEPS = 10_000
 """The largest number of steps of a loop."""
-_FIX = "fix what the condition depends on, with shapes={...} or --shape, or values={...} or --value"
 _NAMED = "numc.named"  # the name of a branch whose results are values of the graph around it
 
 
@@ -65,13 +65,13 @@ def _check_alike(node: Node, yes: str, no: str, to: str) -> None:
     shapes = node.known_shape(yes), node.known_shape(no)
     if None in shapes:
         raise UnknownRankError(
-            f"its condition is computed, and the rank of '{to}' is not known in both branches: {_FIX}"
+            f"its condition is computed, and the rank of '{to}' is not known in both branches: {FIX_CONDITION}"
         )
     if shapes[0] != shapes[1]:
         one, other = (", ".join("free" if size is None else str(size) for size in shape or ()) for shape in shapes)
         raise RefusedError(
             f"its condition is computed, and a result has the shape [{one}] in one branch and [{other}] in the other: "
-            f"{_FIX}"
+            f"{FIX_CONDITION}"
         )
 
 
