@@ -47,8 +47,11 @@ def test_tables_and_orders(
     assert run.main([*given, "--plot", str(tmp_path / "r.png")]) == 0
     text = capsys.readouterr().out
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
+    rows, parts = rows[: 2 + len(run.VARIANTS)], rows[2 + len(run.VARIANTS) :]
     assert [row[0] for row in rows[2:]] == list(run.VARIANTS)
     assert all(len(row) == len(rows[0]) for row in rows)
+    assert [row[0] for row in parts[2:]] == list(run.report.PARTS)
+    assert parts[2][2] == "**+20.0** (+20.0 to +20.0)"
     assert rows[5][1:4] == ["70.5 ± 0.7", "**+20.0** (+20.0 to +20.0)", "3.3e-02 ± 0.0e+00"]
     assert "- accuracy: none < range < range + weights < all: as in figure 5" in text
     assert "- exponents used: range + weights < all < range < none: not as in figure 5" in text
