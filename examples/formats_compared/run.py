@@ -36,6 +36,7 @@ RECIPES = (
     "te_fp8@blackwell",
 )
 """Those of --recipes."""
+SEEDS = 10
 ARITHMETICS = ("fp32", "mp", "bf16_1_1", "bf16_1_1 with update=fp32", "bf16_1_2", "bf16_2_2{3}", "bf16_3_3{6}")
 
 
@@ -53,7 +54,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--depths", action="store_true", help="narrow ResNets of 1, 2 and 4 blocks in a stage instead")
     parser.add_argument("--recipes", action="store_true", help="a ResNet and a transformer by recipes of fp8 and fp4")
-    parser.add_argument("--seeds", type=positive, default=5, metavar="N", help="0 to N - 1; default: 5")
+    parser.add_argument("--seeds", type=positive, default=SEEDS, metavar="N", help=f"0 to N - 1; default: {SEEDS}")
     parser.add_argument("--steps", type=positive, metavar="N", help="of every run, instead of the task's own number")
     parser.add_argument("--quick", action="store_true", help="three arithmetics, tiny networks, 8 steps: other numbers")
     parser.add_argument("--results", type=Path, default=Path("formats_compared.jsonl"), metavar="FILE")

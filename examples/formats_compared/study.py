@@ -6,6 +6,7 @@ import argparse
 import importlib.util
 import logging
 import sys
+import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -59,13 +60,19 @@ def require(plot: Path | None, digits: bool, instead: str = "") -> None:
 def status(work: Callable[[argparse.Namespace], object], args: argparse.Namespace) -> int:
     """Do the work of a script; return its exit status: 2 for bad input, 130 after Ctrl-C, with the reason on stderr.
 
-    args: has `results`, the file of the finished runs.
+    It is 1 if a function leaves numc, whose results would be those of another arithmetic. args: has `results`, the file
+    of the finished runs.
     """
     # Sums that torch computes itself, such as the gradient of an embedding, have one order on one thread.
     torch.set_num_threads(1)
     torch._logging.set_logs(dynamo=logging.ERROR)
     try:
-        work(args)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", "numc: .* leaves numc", UserWarning)
+            work(args)
+    except UserWarning as left:
+        print(f"run.py: {left}", file=sys.stderr)
+        return 1
     except (RefusedError, numc.NumcError, ResultsError, OSError) as error:
         print(f"run.py: {error}", file=sys.stderr)
         return 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 from example_scripts import example, refused
+from numc.studies.uncertainty.paired import Interval, of_differences
 
 pytest.importorskip("torch")
 pytest.importorskip("sklearn")
@@ -170,6 +172,19 @@ def test_bad_input_is_one_line(
     assert message in refused(run, [*options(tmp_path), *given], missing, monkeypatch, capsys)
 
 
+def test_a_function_that_leaves_numc_ends_the_study(
+    run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def leave(*_: Any) -> None:
+        warnings.warn("numc: step (a.py:1) leaves numc, torch runs it in its own arithmetic: why", stacklevel=2)
+
+    monkeypatch.setattr(run.Trainer, "run", leave)
+    assert run.main(options(tmp_path)) == 1
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert told == "run.py: numc: step (a.py:1) leaves numc, torch runs it in its own arithmetic: why"
+    assert not (tmp_path / "results.jsonl").exists()
+
+
 def test_who_knows_the_language_reaches_the_floor(run: ModuleType) -> None:
     task = run.Language()
     table, pairs = task._chain
@@ -187,7 +202,7 @@ def test_who_knows_the_language_reaches_the_floor(run: ModuleType) -> None:
 
 def test_page_has_the_table_of_its_results(run: ModuleType) -> None:
     results = run.Results(PAGE.with_suffix("") / "results.jsonl", run.Outcome)
-    runs = [run.report.collect(results, task, run.ARITHMETICS, range(5)) for task in run.FULL]
+    runs = [run.report.collect(results, task, run.ARITHMETICS, range(run.SEEDS)) for task in run.FULL]
     assert run.report.table(run.FULL, runs, run.ARITHMETICS) in PAGE.read_text()
     (floor,) = re.findall(r"allows is (\d+\.\d+)", PAGE.read_text())
     assert floor == f"{run.FULL[1].floor():.3f}"
@@ -195,8 +210,44 @@ def test_page_has_the_table_of_its_results(run: ModuleType) -> None:
     assert f"{minutes:.0f} minutes of CPU time" in PAGE.read_text()
     deep = list(run._chosen(run.arguments(["--depths"])))
     results = run.Results(PAGE.with_suffix("") / "depths.jsonl", run.Outcome)
-    runs = [run.report.collect(results, task, run.DEEP, range(5)) for task in deep]
+    runs = [run.report.collect(results, task, run.DEEP, range(run.SEEDS)) for task in deep]
     assert run.report.table(deep, runs, run.DEEP) in PAGE.read_text()
+
+
+def test_the_page_says_what_its_results_show(run: ModuleType) -> None:
+    page = " ".join(PAGE.read_text().split())
+    results = run.Results(PAGE.with_suffix("") / "results.jsonl", run.Outcome)
+
+    def lost(task: Any, name: str, seeds: range = range(run.SEEDS)) -> Interval:
+        mine, base = ([o.quality for o in results.runs(task, which, seeds)] for which in (name, run.report.BASE))
+        return of_differences(mine, base)
+
+    images, texts = run.FULL
+    assert (
+        f"loses {-lost(images, 'bf16_1_1').mean:.1f} points of accuracy and {lost(texts, 'bf16_1_1').mean:.2f} of "
+        "perplexity, and something in every seed" in page
+    )
+    for seed in range(run.SEEDS):
+        assert lost(images, "bf16_1_1", range(seed, seed + 1)).mean < 0
+        assert lost(texts, "bf16_1_1", range(seed, seed + 1)).mean > 0
+    half = run.SEEDS // 2
+    recovered, first = "bf16_1_1 with update=fp32", lost(images, "bf16_1_1 with update=fp32", range(half))
+    assert first.excludes_zero
+    assert not any(lost(task, recovered).excludes_zero for task in run.FULL)
+    assert f"would have shown a loss of {-first.mean:.2f} points" in page
+    assert lost(images, recovered, range(half, run.SEEDS)).mean > 0, "the other five take it back"
+    same = ("mp", "bf16_1_2", "bf16_2_2{3}", "bf16_3_3{6}")
+    assert not any(lost(images, name).excludes_zero or lost(images, name).visible > 0.155 for name in same)
+    assert [name for name in same if lost(texts, name).excludes_zero] == ["bf16_3_3{6}"]
+    greater = [d for s in range(run.SEEDS) if (d := lost(texts, "bf16_3_3{6}", range(s, s + 1)).mean) > 0]
+    assert len(greater) == 8
+    assert max(greater) < 2e-7
+    row = re.search(r"\| digits ResNet, measured here \| (.*?) \|$", PAGE.read_text(), re.MULTILINE)
+    fp32 = np.mean([o.quality for o in results.runs(images, "fp32", range(run.SEEDS))])
+    published = ("mp", "bf16_1_1", "bf16_1_2", "bf16_2_2{3}", "bf16_3_3{6}")
+    means = [f"{lost(images, name).mean:+.2f}" for name in published]
+    assert row is not None
+    assert [cell.strip() for cell in row[1].split("|") if cell.strip()] == [f"{fp32:.2f}", *means]
 
 
 def test_page_of_recipes_has_the_tables_of_its_results(run: ModuleType) -> None:

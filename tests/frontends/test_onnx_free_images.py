@@ -189,15 +189,17 @@ def test_padding_with_elements_of_free_dimensions(tmp_path: Path) -> None:
             program(np.zeros(shape, np.float32))
 
 
-def test_squeeze_of_free_sizes_is_refused(tmp_path: Path) -> None:
-    path = model(tmp_path, [helper.make_node("Squeeze", ["x"], ["y"], name="thin")], TensorProto.FLOAT, ["n", 1, 4])
+def test_squeeze_without_axes_takes_no_free_size_for_1(tmp_path: Path) -> None:
+    """The rank of its result would be another one."""
+    nodes = [helper.make_node("Squeeze", ["x"], ["thin"], name="thin"), helper.make_node("Relu", ["thin"], ["y"])]
+    path = model(tmp_path, nodes, TensorProto.FLOAT, ["n", 1, "m", 4])
+    compare(path, [(2, 1, 3, 4), (3, 1, 2, 4), (0, 1, 2, 4)])
     with pytest.raises(numc.NumcError) as caught:
-        numc.compile(path)
-    assert str(caught.value).endswith(
-        "1 node cannot be compiled: node 'thin' (Squeeze, opset 18): it has no axes, and whether a free size of "
-        "[free, 1, 4] is 1 decides its rank: give shapes={...} or --shape"
+        numc.compile(path)(np.ones((2, 1, 1, 4), np.float32))
+    assert str(caught.value) == (
+        "dimension 2 of 'x' is 1, which gives the result another rank: compile with shapes={...} or --shape (in 'thin')"
     )
-    assert numc.compile(path, shapes={"x": (2, 1, 4)})(np.ones((2, 1, 4), np.float32)).shape == (2, 4)
+    assert numc.compile(path, shapes={"x": (1, 1, 2, 4)})(np.ones((1, 1, 2, 4), np.float32)).shape == (2, 4)
 
 
 def test_sizes_as_converters_write_them(tmp_path: Path) -> None:

@@ -160,9 +160,19 @@ def _einsum(node: Node) -> Conditions:
 
 
 def _squeeze(node: Node) -> Conditions:
+    name = node.input(0)
+    if not node.input(1):
+        for axis, size in enumerate(node.shape(name)):
+            if size is None:
+                yield (
+                    f"size(0, {axis}) != 1",
+                    f"dimension {axis} of '{name}' is 1, which gives the result another rank: "
+                    "compile with shapes={...} or --shape",
+                )
+        return
     axes = node.constants.get(node.input(1))
     for axis in [] if axes is None else axes.reshape(-1).tolist():
-        yield f"size(0, {axis}) == 1", f"dimension {axis} of '{node.input(0)}' is left out, and is not 1"
+        yield f"size(0, {axis}) == 1", f"dimension {axis} of '{name}' is left out, and is not 1"
 
 
 def _slice(_: Node) -> Conditions:

@@ -239,9 +239,9 @@ def _padded(node: Node, size: str, before: str, after: str, mode: str) -> str:
 
 
 def squeeze(node: Node) -> None:
-    """Squeeze of all dimensions of size 1, of which a free one would change the rank of the result.
+    """Squeeze of dimensions of free sizes: those that are named are 1 in a run, and without axes none is.
 
-    Free ones that are named are 1 in a run, which is checked; torch-mlir takes fixed ones only.
+    A run checks both (conditions/moves.py), because the rank of the result depends on it; torch-mlir takes neither.
     """
     shape = node.shape(node.input(0))
     if node.input(1):
@@ -251,9 +251,8 @@ def squeeze(node: Node) -> None:
             node.reshape(node.input(0), kept, to=node.output(0))
         return
     if None in shape:
-        sizes = ", ".join("free" if size is None else str(size) for size in shape)
-        raise RefusedError(f"it has no axes, and whether a free size of [{sizes}] is 1 decides its rank: give "
-                           "shapes={...} or --shape")  # fmt: skip
+        kept = [size for n, size in enumerate(node.sizes(node.input(0))) if shape[n] != 1]
+        node.reshape(node.input(0), kept, to=node.output(0))
 
 
 def slice_backwards(node: Node) -> None:
