@@ -28,6 +28,7 @@ from training import Outcome, Trainer
 FULL = (Digits(8, batch=64, steps=200), Copying())
 QUICK = (Digits(2, (1,), batch=16, steps=12, rate=0.05), Copying(3, 2, 4, 8, steps=12))
 STUDIES = ("tables", "sweeps")
+SEEDS = 10
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -36,7 +37,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--study", choices=STUDIES, action="append", help="instead of both; repeatable")
     parser.add_argument("--network", choices=("resnet", "seq2seq"), action="append", help="instead of both")
     parser.add_argument("--low", choices=tuple(LOWS), action="append", help="of the tables, instead of both")
-    parser.add_argument("--seeds", type=positive, default=5, metavar="N", help="0 to N - 1; default: 5")
+    parser.add_argument("--seeds", type=positive, default=SEEDS, metavar="N", help=f"0 to N - 1; default: {SEEDS}")
     parser.add_argument("--steps", type=_steps, metavar="N", help="of every run, instead of the task's own number")
     parser.add_argument("--quick", action="store_true", help="the magnified low arithmetic, tiny networks, 12 steps")
     parser.add_argument("--results", type=Path, default=Path("dynamic_precision.jsonl"), metavar="FILE")

@@ -33,15 +33,14 @@ STUDIES = {
     "figure 10": (*settings.STEPS, *settings.LAYERS),
     "figure 20": tuple(settings.CELLS),
 }
-SEEDS = {"table 2": 10, "figure 10": 3, "figure 20": 3}
-"""Study -> the seeds of the page."""
+SEEDS = 10
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--study", choices=STUDIES, action="append", help="instead of all; repeatable")
-    parser.add_argument("--seeds", type=positive, metavar="N", help="0 to N - 1; default: those of the page")
+    parser.add_argument("--seeds", type=positive, default=SEEDS, metavar="N", help=f"0 to N - 1; default: {SEEDS}")
     parser.add_argument("--steps", type=positive, metavar="N", help="of every run, instead of 300")
     parser.add_argument("--target", type=float, default=80, metavar="PERCENT", help="of time to accuracy; default: 80")
     parser.add_argument("--quick", action="store_true", help="a tiny ResNet, one seed, 20 steps, three arithmetics")
@@ -57,20 +56,18 @@ def report_runs(args: argparse.Namespace) -> None:
     task = QUICK if args.quick else FULL
     task = replace(task, steps=args.steps) if args.steps else task
     studies = args.study or (["table 2"] if args.quick else list(STUDIES))
-    counts = {study: 1 if args.quick else args.seeds or SEEDS[study] for study in studies}
-    seeds = {settings.BASE: max(counts.values())} | {
-        name: counts[study] for study in studies for name in STUDIES[study]
-    }
+    names = dict.fromkeys((settings.BASE, *(name for study in studies for name in STUDIES[study])))
     if args.quick:
-        seeds = dict.fromkeys((settings.BASE, "LowBFP", settings.FAST), 1)
+        names = dict.fromkeys((settings.BASE, "LowBFP", settings.FAST))
+    seeds = range(1 if args.quick else args.seeds)
     runner = functools.cache(Runner)
     results = Results(args.results, Outcome)
     carry_out(
-        ((task, name, seed) for name, count in seeds.items() for seed in range(count)),
+        ((task, name, seed) for name in names for seed in seeds),
         results,
         lambda task, name, seed, tick: runner(task).run(name, seed, tick),
     )
-    runs = {name: results.runs(task, name, range(count)) or [] for name, count in seeds.items()}
+    runs = {name: results.runs(task, name, seeds) or [] for name in names}
     print("\n\n".join(tables.all_of(runs, args.target)))
     if args.json:
         args.json.write_text(json.dumps(tables.data(runs, args.target), indent=1) + "\n", encoding="utf-8")

@@ -23,7 +23,7 @@ from results import Results
 from study import carry_out, positive, status
 from training import Outcome
 
-SEEDS = 8
+SEEDS = 10
 QUICK = {"steps": 4}
 
 

@@ -22,6 +22,8 @@ from results import Results
 from scaled import Outcome, Trainer
 from study import carry_out, positive, require, status
 
+SEEDS = 10
+
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line."""
@@ -30,7 +32,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--network", choices=names, action="append", help="instead of all; repeatable")
     parser.add_argument("--operator", choices=arithmetics.OPERATORS, action="append", help="instead of both")
     parser.add_argument("--sums", action="store_true", help="also 1/6/9/n FMAC-8 whose sums of elements are fp32")
-    parser.add_argument("--seeds", type=positive, default=5, metavar="N", help="0 to N - 1; default: 5")
+    parser.add_argument("--seeds", type=positive, default=SEEDS, metavar="N", help=f"0 to N - 1; default: {SEEDS}")
     parser.add_argument("--quick", action="store_true", help="a tiny ResNet, FMAC-8, one seed, 4 steps: other numbers")
     parser.add_argument("--results", type=Path, default=Path("one_six_nine.jsonl"), metavar="FILE")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the tables as JSON")

@@ -102,7 +102,7 @@ def test_bad_input_is_one_line(
 def test_page_has_the_tables_of_its_results(run: ModuleType) -> None:
     page = PAGE.read_text()
     results = run.Results(PAGE.with_suffix("") / "results.jsonl", run.Outcome)
-    seeds = range(5)
+    seeds = range(run.SEEDS)
     lows = list(run.LOWS)
     for table in (run.tables.qualities, run.tables.orders, run.tables.speed_ups):
         assert table(results, run.FULL, lows, seeds) in page

@@ -212,6 +212,8 @@ def test_page_has_the_table_of_its_results(run: ModuleType) -> None:
     results = run.Results(PAGE.with_suffix("") / "depths.jsonl", run.Outcome)
     runs = [run.report.collect(results, task, run.DEEP, range(run.SEEDS)) for task in deep]
     assert run.report.table(deep, runs, run.DEEP) in PAGE.read_text()
+    minutes = sum(r.outcome.cpu_seconds for r in results.all) / 60
+    assert f"depths.jsonl), which took {minutes:.0f} minutes of CPU time" in PAGE.read_text()
 
 
 def test_the_page_says_what_its_results_show(run: ModuleType) -> None:
@@ -248,6 +250,29 @@ def test_the_page_says_what_its_results_show(run: ModuleType) -> None:
     means = [f"{lost(images, name).mean:+.2f}" for name in published]
     assert row is not None
     assert [cell.strip() for cell in row[1].split("|") if cell.strip()] == [f"{fp32:.2f}", *means]
+
+
+def test_the_page_says_what_depth_does(run: ModuleType) -> None:
+    deep = list(run._chosen(run.arguments(["--depths"])))
+    results = run.Results(PAGE.with_suffix("") / "depths.jsonl", run.Outcome)
+    runs = [run.report.collect(results, task, run.DEEP, range(run.SEEDS)) for task in deep]
+    lost = [
+        {name: of_differences(*([o.quality for o in mine[which]] for which in (name, "fp32"))) for name in run.DEEP[1:]}
+        for mine in runs
+    ]
+    losses = [each["bf16_1_1"] for each in lost]
+    page = " ".join(PAGE.read_text().split())
+    assert f"loses {-losses[0].mean:.1f} points with three blocks, {-losses[1].mean:.1f} with six" in page
+    assert [loss.excludes_zero for loss in losses] == [True, True, False]
+    assert f"less than {losses[2].visible:.1f} points could not have been seen" in page
+    assert [each["bf16_2_2{3}"].excludes_zero for each in lost] == [False] * 3
+    assert [each["bf16_1_2"].excludes_zero for each in lost] == [False, True, False]
+    assert f"`bf16_1_2` {-lost[1]['bf16_1_2'].mean:.1f} points with six blocks alone" in page
+    fp32 = [np.mean([o.quality for o in mine["fp32"]]) for mine in runs]
+    assert 4 < min(fp32[1:]) - fp32[0] < 5
+    parted = [[np.mean(run.report._deviations(mine, name)) for mine in runs] for name in run.DEEP[1:]]
+    assert 0.45 < parted[0][2] / parted[0][0] < 0.6
+    assert all(18 < away[2] / away[0] < 31 for away in parted[1:])
 
 
 def test_page_of_recipes_has_the_tables_of_its_results(run: ModuleType) -> None:

@@ -137,7 +137,7 @@ def test_page_has_the_tables_of_its_results(run: ModuleType) -> None:
     for operator in run.arithmetics.OPERATORS:
         names = [name for name in run.arithmetics.ALL if name == "fp32" or operator in name]
         names += [name for name in run.arithmetics.WITH_SUMS if operator in name]
-        found = {(task, name): results.runs(task, name, range(5)) for task in run.FULL for name in names}
+        found = {(task, name): results.runs(task, name, range(run.SEEDS)) for task in run.FULL for name in names}
         tables = run.report.Report(run.FULL, [operator], found).text().split("\n\n")
         assert all(part in page for part in tables if part.startswith("|"))
         assert ("sums in fp32" in tables[-1]) == (operator == "FMAC-8")
