@@ -340,6 +340,14 @@ def _size_of(operands: Sequence[ir.Value], numbers: Sequence[int], kind: ir.Type
     return tensor.FromElementsOp(kind, [size]).result
 
 
+def _held(operands: Sequence[ir.Value], _: Sequence[int], kind: ir.Type) -> ir.Value:
+    """A condition of rank 0 that no pass folds, even if it is a constant: a loop negates it twice."""
+    condition = tensor.ExtractOp(operands[0], []).result
+    true = arith.ConstantOp(condition.type, 1).result
+    twice = repeat(index_of(2), [condition], lambda _, before: [arith.XOrIOp(before[0], true).result])
+    return tensor.FromElementsOp(kind, twice).result
+
+
 def _require(operands: Sequence[ir.Value], numbers: Sequence[int], _: ir.Type) -> ir.Value:
     """End the run unless a condition of rank 0 holds."""
     (condition,) = operands
@@ -351,6 +359,7 @@ _MADE = {
     "bit_cast": _bit_cast,
     "erfc": _erfc,
     "gcd": _gcd,
+    "held": _held,
     "expand": expand,
     "require": _require,
     "size_of": _size_of,

@@ -15,6 +15,7 @@ from numc.frontends.lowering.reshapes import builtin_type, torch_constant
 from numc.frontends.lowering.torch_mlir_passes import conversion_errors, erase_checks, lower, operations
 from numc.frontends.onnx.conditions.apply import CHECKS
 from numc.frontends.onnx.contract import to_backend_contract
+from numc.frontends.onnx.loops.torch_loops import loops_by_torch
 from numc.frontends.onnx.rewrites.reductions import AXIS
 from numc.frontends.onnx.sizes.broadcast import PAIRS
 
@@ -53,6 +54,7 @@ def to_linalg(model: onnx.ModelProto, *, no_broadcast: bool = False) -> str:
         module = info.create_module(context=context)
         importer = onnx_importer.NodeImporter.define_function(info.main_graph, module.operation)
         importer.import_all()
+        loops_by_torch(module)
         _cast_by_torch(module)
         _softplus_by_torch(module)
         _products_by_torch(module)

@@ -6,7 +6,7 @@ Weights become function arguments because large constants take minutes and gigab
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -22,11 +22,15 @@ from numc.frontends.onnx.alone import contradiction, contradicts, model_of
 from numc.frontends.onnx.carriers.carry import in_carriers
 from numc.frontends.onnx.exported import exported_words, words_of
 from numc.frontends.onnx.folding.fold import fold, is_weight
+from numc.frontends.onnx.loops.keep import DOMAIN, keep
+from numc.frontends.onnx.loops.write import write_loops
 from numc.frontends.onnx.old_opsets import convert_version, opset_of
 from numc.frontends.onnx.reading.budget import Budget
 from numc.frontends.onnx.reading.read import label, origin, unsupported
 from numc.frontends.onnx.reading.tensors import MAX_ELEMENTS, check_tensor
 from numc.frontends.onnx.rewrite import Rewriting
+from numc.frontends.onnx.rewrites.node import Node, RefusedError
+from numc.frontends.onnx.rewrites.structure.control import LOOPS, REFUSED
 from numc.frontends.onnx.rewrites.table import CONTROL, QUANTISED, RULES, Rules
 from numc.frontends.onnx.sizes.broadcast import broadcast
 from numc.frontends.onnx.sizes.symbolic_sizes import more_sizes
@@ -101,9 +105,12 @@ def prepare(
     model = _settled(model, constants, budget, rewriting, CONTROL)
     has_branches = any(node.op_type == "If" for node in model.graph.node)
     _write_elements(model.graph)
+    opsets = list(model.opset_import)
     model = convert_version(_with_constants(model, constants))
     # The converter turns attributes such as axes into new constants, on which shapes depend.
     constants.update(_take_constants(model.graph))
+    model, inside = _keep_loops(model, constants, opsets, rewriting.kinds)
+    has_branches = has_branches or bool(inside)
     if any((node.domain, node.op_type) in QUANTISED for node in model.graph.node):
         # While the types are those of the file.
         model = _settled(model, constants, budget, rewriting, QUANTISED)
@@ -120,6 +127,7 @@ def prepare(
     _check_sizes(model.graph, budget)
     _check_ranks(model, declared)
     weights = {value.name: constants[value.name] for value in model.graph.input[len(users) :]}
+    write_loops(model)
     budget.check_constants("the model", sum(value.nbytes for value in weights.values()))
     matrices = {name for name, value in constants.items() if value.ndim == 2}
     return Prepared(
@@ -132,7 +140,8 @@ def prepare(
                 node, rewriting.kinds.get(node.name, node.op_type), exported.get(node.name, ""), matrices
             )
             for node in model.graph.node
-        },
+        }
+        | inside,
         has_branches=has_branches,
     )
 
@@ -151,6 +160,44 @@ def _settled(
             return model
         constants.update(_take_constants(model.graph))
         _forget_shapes(model.graph)
+
+
+def _keep_loops(
+    model: onnx.ModelProto,
+    constants: dict[str, Array],
+    opsets: Sequence[onnx.OperatorSetIdProto],
+    kinds: dict[str, str],
+) -> tuple[onnx.ModelProto, dict[str, str]]:
+    """Return the model with the loops that could not be unrolled as they are kept, and the words for their nodes.
+
+    opsets: of the nodes in the loops, which the conversion leaves as they were. kinds: by name of a node, the operator
+    of the source that it belongs to. A loop that cannot be kept has the attribute REFUSED, the reason.
+    """
+    if not any(node.op_type in LOOPS for node in model.graph.node):
+        return model, {}
+    model = _infer_shapes(_with_constants(model, constants))
+    graph, words, nodes = model.graph, dict[str, str](), list[onnx.NodeProto]()
+    types = {value.name: value.type for value in [*graph.input, *graph.output, *graph.value_info]}
+    taken = {*types, *constants, *(name for node in graph.node for name in node.output)}
+    for proto in graph.node:
+        node = Node(proto=proto, types=types, constants=constants, opset=opset_of(model), taken=taken, last=True)
+        if proto.op_type in LOOPS and proto.domain in ("", "ai.onnx"):
+            try:
+                words |= keep(node, opsets, lambda body, large: prepare(body, {}, large))
+                for made in node.made:
+                    made.name = proto.name if made.domain == DOMAIN else next(iter(made.output))
+                    made.doc_string = origin(proto)
+                    kinds[made.name] = proto.op_type
+            except RefusedError as reason:
+                proto.attribute.append(onnx.helper.make_attribute(REFUSED, str(reason)))
+                node.made.clear()
+        nodes += node.made or [onnx.NodeProto.FromString(proto.SerializeToString())]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    model.opset_import.append(onnx.helper.make_opsetid(DOMAIN, 1))
+    _name_nodes(graph)
+    _forget_shapes(graph)
+    return model, words
 
 
 def _write_elements(graph: onnx.GraphProto) -> None:

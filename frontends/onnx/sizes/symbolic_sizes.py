@@ -17,6 +17,7 @@ import numpy.typing as npt
 import onnx
 
 from numc.frontends.onnx.folding.evaluate import SHOWN
+from numc.frontends.onnx.loops.keep import DOMAIN, TYPES
 
 Size = tuple[int, tuple[str, ...]]
 """A number, and the names of the free sizes that it is multiplied with, in order."""
@@ -41,6 +42,9 @@ def more_sizes(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
                 found[node.output[0]] = better
             if values_of and (values := values_of(known, node)) is not None:
                 known.values[node.output[0]] = values
+        elif node.domain == DOMAIN:
+            types = next(attribute.type_protos for attribute in node.attribute if attribute.name == TYPES)
+            found |= {name: kind for name, kind in zip(node.output, types, strict=True) if known.sizes(name) is None}
     return found
 
 

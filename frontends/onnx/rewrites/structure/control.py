@@ -18,6 +18,9 @@ from numc.frontends.words import FIX_CONDITION
 
 MAX_STEPS = 10_000
 """The largest number of steps of a loop."""
+LOOPS = ("Loop", "Scan")
+REFUSED = "numc.refused"
+"""The attribute of a loop that can be neither unrolled nor kept (../../loops), with the reason."""
 _NAMED = "numc.named"  # the name of a branch whose results are values of the graph around it
 
 
@@ -86,6 +89,8 @@ def _declared(value: onnx.ValueInfoProto) -> tuple[int, ...] | None:
 def loop(node: Node) -> None:
     """Loop: the number of steps is a constant, or the condition becomes one while the loop is unrolled."""
     body: onnx.GraphProto = node.attribute("body", None)
+    if reason := node.attribute(REFUSED, ""):
+        raise RefusedError(reason)
     count, condition = node.input(0), node.input(1)
     carried = list(node.proto.input[2:])
     if condition and condition not in node.constants:
@@ -94,7 +99,7 @@ def loop(node: Node) -> None:
     if count and count not in node.constants:
         raise RefusedError("the number of its steps depends on data: only constants are available")
     steps = int(node.constants[count].item()) if count else END
-    stays = _condition_stays(body)
+    stays = condition_stays(body)
     collected: list[list[str]] = [[] for _ in body.output[1 + len(carried) :]]
     step = 0
     while going and step < steps:
@@ -144,7 +149,7 @@ def _rest(
             node.op("Concat", *collected[n - len(carried)], results[n], axis=0, to=to)
 
 
-def _condition_stays(body: onnx.GraphProto) -> bool:
+def condition_stays(body: onnx.GraphProto) -> bool:
     """Whether the condition of a loop is true after every step if it was before."""
     made = {name: inner for inner in body.node for name in inner.output}
     name = body.output[0].name
@@ -175,6 +180,8 @@ def _together(node: Node, parts: list[str], declared: onnx.ValueInfoProto, to: s
 def scan(node: Node) -> None:
     """Scan: the sequences have a fixed length."""
     body: onnx.GraphProto = node.attribute("body", None)
+    if reason := node.attribute(REFUSED, ""):
+        raise RefusedError(reason)
     count = node.attribute("num_scan_inputs", 1)
     states = list(node.proto.input[: len(node.proto.input) - count])
     sequences = list(node.proto.input[len(states) :])
@@ -217,7 +224,7 @@ def inline(node: Node, graph: onnx.GraphProto, given: Mapping[str, str], outputs
         check_tensor(tensor, f"initialiser '{tensor.name}'")
         value = numpy_helper.to_array(tensor)
         names[tensor.name] = node.constant(value, value.dtype)
-    wanted = {value.name: to for value, to in zip(graph.output, outputs, strict=True)}
+    wanted = [(value.name, to) for value, to in zip(graph.output, outputs, strict=True)]
     for inner in graph.node:
         for name in filter(None, inner.output):
             names[name] = node.fresh()
@@ -226,7 +233,7 @@ def inline(node: Node, graph: onnx.GraphProto, given: Mapping[str, str], outputs
         copy.name = f"{node.proto.name}{where}/{label(inner) or number}"
         rename(copy, names)
         node.made.append(copy)
-    for name, to in wanted.items():
+    for name, to in wanted:
         node.op("Identity", names.get(name, name), to=to)
 
 

@@ -1,0 +1,1 @@
+"""Loops of ONNX graphs that run as often as a run says."""

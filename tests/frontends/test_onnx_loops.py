@@ -1,0 +1,245 @@
+"""Loops of ONNX whose length only a run knows, against onnxruntime: the same results for every number of steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import numc
+
+HEAD = '<ir_version: 8, opset_import: ["" : {opset}]>\n'
+W = np.random.default_rng(1).standard_normal((4, 4)).astype(np.float32)
+LETTERS = "abcdefghij"
+
+
+def saved(folder: Path, text: str, opset: int = 18, **constants: Any) -> Path:
+    """A file with a model in ONNX's text, in which `constants` are initialisers."""
+    model = onnx.parser.parse_model(HEAD.format(opset=opset) + text)
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(np.asarray(v), n) for n, v in constants.items())
+    onnx.save(model, folder / "loop.onnx")
+    return folder / "loop.onnx"
+
+
+def compare(path: Path, feeds: list[dict[str, Any]], **options: Any) -> numc.Program:
+    options_of_session = onnxruntime.SessionOptions()
+    options_of_session.log_severity_level = 3
+    session, program = onnxruntime.InferenceSession(path, options_of_session), numc.compile(path, **options)
+    for feed in feeds:
+        arrays = {name: np.asarray(value) for name, value in feed.items()}
+        got = program.by_name(arrays)
+        for output, want in zip(session.get_outputs(), session.run(None, arrays), strict=True):
+            assert got[output.name].dtype == want.dtype, output.name
+            if want.size == got[output.name].size == 0:
+                continue  # onnxruntime does not know the sizes of what no step gives
+            assert got[output.name].shape == want.shape, (output.name, feed)
+            np.testing.assert_allclose(got[output.name], want, rtol=1e-5, atol=1e-6, err_msg=f"{output.name}: {feed}")
+    return program
+
+
+def rows(*counts: int) -> list[np.ndarray]:
+    return [np.random.default_rng(n).standard_normal((count, 4)).astype(np.float32) for n, count in enumerate(counts)]
+
+
+COUNTED = """
+m (float[n, 4] x, int64 count) => (float[n, 4] y, float[k, n, 4] z) {
+  y, z = Loop (count, , x) <body = body (int64 i, bool go, float[n, 4] s)
+      => (bool go_on, float[n, 4] t, float[n, 4] r) {
+    go_on = Identity (go)
+    p = MatMul (s, w)
+    q = Tanh (p)
+    number = Cast <to = 1> (i)
+    r = Mul (q, number)
+    t = Add (q, x)
+  }>
+}"""
+
+
+@pytest.mark.parametrize("opset", [11, 18])
+def test_a_number_of_steps_from_a_run(tmp_path: Path, opset: int) -> None:
+    """With values of the graph around the loop, the number of the step, and what each step gives."""
+    feeds = [{"x": x, "count": count} for x in rows(3, 1, 5) for count in (4, 0, 1, 17)]
+    compare(saved(tmp_path, COUNTED, opset, w=W), [{**f, "count": np.int64(f["count"])} for f in feeds])
+
+
+def test_every_multiply_add_of_a_step_is_the_operators(tmp_path: Path) -> None:
+    path = saved(tmp_path, COUNTED, w=W)
+    program = numc.compile(path, fma="bf16_1_1")
+    (x,) = rows(3)
+    state, each = x, []
+    for number in range(3):
+        tanh = np.tanh(numc.matmul(state, W, fma="bf16_1_1").astype(np.float64)).astype(np.float32)
+        each.append(tanh * np.float32(number))
+        state = tanh + x
+    got = program(x, np.array(3))
+    np.testing.assert_array_max_ulp(got["y"], state, 1)  # of tanh, which is not rounded rightly in one of 2^24
+    np.testing.assert_array_max_ulp(got["z"], np.stack(each), 1)
+    assert [each["fma"] for each in program.manifest["contractions"]] == ["bf16_1_1"]
+
+
+WHILE = """
+m (float[n, 4] x) => (float[n, 4] y, int64 steps, float[k, n, 4] each) {
+  y, steps, each = Loop (, start, x, zero) <body = body (int64 i, bool go, float[n, 4] s, int64 c)
+      => (bool go_on, float[n, 4] t, int64 d, float[n, 4] t) {
+    t = Add (s, x)
+    d = Add (c, one)
+    sum = ReduceMax <keepdims = 0> (t)
+    go_on = Less (sum, limit)
+  }>
+}"""
+
+
+def test_a_condition_ends_a_loop(tmp_path: Path) -> None:
+    constants = {"start": True, "zero": np.int64(0), "one": np.int64(1), "limit": np.float32(9)}
+    feeds = [{"x": np.abs(x)} for x in rows(3, 1, 5)]
+    program = compare(saved(tmp_path, WHILE, **constants), feeds)
+    steps = {int(program.by_name(feed)["steps"]) for feed in feeds}
+    assert len(steps) > 1
+    assert min(steps) > 2
+    # One that is false from the start.
+    compare(saved(tmp_path, WHILE, **{**constants, "start": False}), feeds)
+
+
+BOTH = """
+m (float[n, 4] x, int64 count, bool start) => (float[n, 4] y, float[k, 4] z) {
+  y, z = Loop (count, start, x) <body = body (int64 i, bool go, float[n, 4] s)
+      => (bool go_on, float[n, 4] t, float[4] r) {
+    t = Add (s, x)
+    r = ReduceSum <keepdims = 0> (t, axis)
+    largest = ReduceMax <keepdims = 0> (t)
+    go_on = Less (largest, limit)
+  }>
+}"""
+
+
+def test_a_condition_and_a_number_of_steps(tmp_path: Path) -> None:
+    path = saved(tmp_path, BOTH, axis=np.int64([0]), limit=np.float32(9))
+    compare(path, [{"x": np.abs(x), "count": np.int64(count), "start": np.bool_(start)}
+                   for x in rows(3, 1) for count in (0, 2, 50) for start in (True, False)])  # fmt: skip
+
+
+GROWING = """
+m (float[n, 4] x, int64 count) => (float[k, 4] y) {
+  y = Loop (count, , x) <body = body (int64 i, bool go, float[p, 4] s) => (bool go_on, float[q, 4] t) {
+    go_on = Identity (go)
+    last = Gather <axis = 0> (s, minus)
+    next = Unsqueeze (last, axis)
+    more = Add (next, next)
+    t = Concat <axis = 0> (s, more)
+  }>
+}"""
+
+
+def test_what_grows_from_step_to_step(tmp_path: Path) -> None:
+    path = saved(tmp_path, GROWING, axis=np.int64([0]), minus=np.int64(-1))
+    compare(path, [{"x": x, "count": np.int64(count)} for x in rows(3, 1) for count in (0, 1, 9)])
+
+
+NESTED = """
+m (float[n, 4] x, int64 count) => (float[n, 4] y, int64[k] z) {
+  y, z = Loop (count, , x) <body = outer (int64 i, bool go, float[n, 4] s) => (bool go_on, float[n, 4] t, int64 j) {
+    go_on = Identity (go)
+    t = Loop (i, , s) <body = inner (int64 l, bool g, float[n, 4] u) => (bool g2, float[n, 4] v) {
+      g2 = Identity (g)
+      a = Relu (u)
+      b = Neg (x)
+      v = Sub (a, b)
+    }>
+    flag = Greater (i, one)
+    j = If (flag) <then_branch = yes () => (int64 a) { a = Mul (i, i) },
+                   else_branch = no () => (int64 b) { b = Neg (i) }>
+  }>
+}"""
+
+
+def test_loops_and_branches_in_a_loop(tmp_path: Path) -> None:
+    path = saved(tmp_path, NESTED, one=np.int64(1))
+    compare(path, [{"x": x, "count": np.int64(count)} for x in rows(3, 1) for count in (0, 1, 5)])
+
+
+SCAN = """
+m (float[4] start, float[t, 4] x, float[4, t2] back) => (float[4] y, float[4, k] z, float[k, 4] u) {
+  y, z, u = Scan <num_scan_inputs = 2, scan_input_axes = [0, 1], scan_input_directions = [0, 1],
+                  scan_output_axes = [1, 0], scan_output_directions = [0, 1],
+      body = step (float[4] s, float[4] a, float[4] b) => (float[4] t, float[4] d, float[4] e) {
+    r = Mul (s, half)
+    t = Add (r, a)
+    d = Sub (t, b)
+    e = Add (a, b)
+  }> (start, x, back)
+}"""
+
+
+@pytest.mark.parametrize("opset", [9, 18])
+def test_sequences_of_free_length(tmp_path: Path, opset: int) -> None:
+    path = saved(tmp_path, SCAN, opset, half=np.float32(0.5))
+    start = np.float32([1, -2, 3, 0.5])
+    feeds = [{"start": start, "x": x, "back": x[::-1].T.copy() * 2} for x in rows(5, 1, 12)]
+    program = compare(path, feeds)
+    with pytest.raises(numc.NumcError, match=r"^sizes do not fit: 'back' has another number of elements \(in .*\)$"):
+        program(start, *(feeds[0]["x"], feeds[1]["back"]))
+    assert program(start, np.zeros((0, 4), np.float32), np.zeros((4, 0), np.float32))["u"].shape == (0, 4)
+
+
+DISTANCES = """
+m (float[n, 4] x) => (float[n, r] distances) {
+  unused, transposed = Scan <num_scan_inputs = 1,
+      body = step (float[r, 4] all, float[4] row) => (float[r, 4] same, float[r] each) {
+    same = Identity (all)
+    difference = Sub (all, row)
+    square = Mul (difference, difference)
+    each = ReduceSum <keepdims = 0> (square, axis)
+  }> (known, x)
+  distances = Identity (transposed)
+}"""
+
+
+def test_distances_as_sklearn_onnx_writes_them(tmp_path: Path) -> None:
+    """With a free batch, and a state that no step changes."""
+    path = saved(tmp_path, DISTANCES, axis=np.int64([1]), known=rows(7)[0])
+    compare(path, [{"x": x} for x in rows(3, 1, 40)])
+
+
+def test_a_loop_longer_than_can_be_unrolled(tmp_path: Path) -> None:
+    text = COUNTED.replace(", int64 count", "").replace("Loop (count", "Loop (many")
+    program = compare(saved(tmp_path, text, w=W, many=np.int64(12_000)), [{"x": x} for x in rows(1)])
+    assert len(program.manifest["contractions"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "constants", "told"),
+    [
+        (COUNTED.replace("(count, , x)", "(, , x)"), {"w": W}, "it has no number of steps, and no step ends it"),
+        (
+            COUNTED.replace("t = Add (q, x)", "t = StringNormalizer (q)"),
+            {"w": W},
+            "in its steps, 1 node cannot be compiled: node 'y/t' (StringNormalizer, opset 18): only what computes "
+            "tensors of numbers is available: do this before the model",
+        ),
+        (
+            COUNTED.replace("t = Add (q, x)", "t = Cast <to = 11> (q)"),
+            {"w": W},
+            "a step takes 's' in another type than it gives",
+        ),
+        (
+            COUNTED.replace("t = Add (q, x)", "t = ReduceSum <keepdims = 0> (q)"),
+            {"w": W},
+            "a step takes 's' with 2 dimensions and gives 0",
+        ),
+        (
+            GROWING.replace("float[q, 4] t)", "float[q, 4] t, float[q, 4] all)").replace("y = Loop", "y, z = Loop")
+            .replace("(s, more)", "(s, more)\n    all = Identity (t)")
+            .replace("=> (float[k, 4] y)", "=> (float[k, 4] y, float[l, k, 4] z)"),
+            {"axis": np.int64([0]), "minus": np.int64(-1)},
+            "it collects results of its steps, whose sizes are known in a step only",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_refused(tmp_path: Path, text: str, constants: dict[str, Any], told: str) -> None:
+    with pytest.raises(numc.NumcError) as caught:
+        numc.compile(saved(tmp_path, text, **constants))
+    assert str(caught.value).endswith(f"1 node cannot be compiled: node 'y' (Loop, opset 18): {told}")
