@@ -22,7 +22,8 @@ from numc.frontends.onnx.alone import contradiction, contradicts, model_of
 from numc.frontends.onnx.carriers.carry import in_carriers
 from numc.frontends.onnx.exported import exported_words, words_of
 from numc.frontends.onnx.folding.fold import fold, is_weight
-from numc.frontends.onnx.loops.keep import DOMAIN, keep
+from numc.frontends.onnx.loops.emit import DOMAIN
+from numc.frontends.onnx.loops.keep import bodies_of, keep
 from numc.frontends.onnx.loops.write import write_loops
 from numc.frontends.onnx.old_opsets import convert_version, opset_of
 from numc.frontends.onnx.reading.budget import Budget
@@ -30,7 +31,7 @@ from numc.frontends.onnx.reading.read import label, origin, unsupported
 from numc.frontends.onnx.reading.tensors import MAX_ELEMENTS, check_tensor
 from numc.frontends.onnx.rewrite import Rewriting
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
-from numc.frontends.onnx.rewrites.structure.control import LOOPS, REFUSED
+from numc.frontends.onnx.rewrites.structure.control import REFUSED
 from numc.frontends.onnx.rewrites.table import CONTROL, QUANTISED, RULES, Rules
 from numc.frontends.onnx.sizes.broadcast import broadcast
 from numc.frontends.onnx.sizes.symbolic_sizes import more_sizes
@@ -105,11 +106,11 @@ def prepare(
     model = _settled(model, constants, budget, rewriting, CONTROL)
     has_branches = any(node.op_type == "If" for node in model.graph.node)
     _write_elements(model.graph)
-    opsets = list(model.opset_import)
+    opsets, bodies = list(model.opset_import), bodies_of(model.graph)
     model = convert_version(_with_constants(model, constants))
     # The converter turns attributes such as axes into new constants, on which shapes depend.
     constants.update(_take_constants(model.graph))
-    model, inside = _keep_loops(model, constants, opsets, rewriting.kinds)
+    model, inside = _keep_loops(model, constants, opsets, bodies, rewriting.kinds)
     has_branches = has_branches or bool(inside)
     if any((node.domain, node.op_type) in QUANTISED for node in model.graph.node):
         # While the types are those of the file.
@@ -166,37 +167,45 @@ def _keep_loops(
     model: onnx.ModelProto,
     constants: dict[str, Array],
     opsets: Sequence[onnx.OperatorSetIdProto],
+    bodies: Mapping[str, onnx.GraphProto],
     kinds: dict[str, str],
 ) -> tuple[onnx.ModelProto, dict[str, str]]:
     """Return the model with the loops that could not be unrolled as they are kept, and the words for their nodes.
 
-    opsets: of the nodes in the loops, which the conversion leaves as they were. kinds: by name of a node, the operator
-    of the source that it belongs to. A loop that cannot be kept has the attribute REFUSED, the reason.
+    bodies, opsets: those of the loops before the conversion, which changes some of their nodes; bodies by name of the
+    loop. kinds: by name of a node, the operator of the source that it belongs to. A loop that cannot be kept has the
+    attribute REFUSED, the reason.
     """
-    if not any(node.op_type in LOOPS for node in model.graph.node):
-        return model, {}
-    model = _infer_shapes(_with_constants(model, constants))
-    graph, words, nodes = model.graph, dict[str, str](), list[onnx.NodeProto]()
-    types = {value.name: value.type for value in [*graph.input, *graph.output, *graph.value_info]}
-    taken = {*types, *constants, *(name for node in graph.node for name in node.output)}
-    for proto in graph.node:
-        node = Node(proto=proto, types=types, constants=constants, opset=opset_of(model), taken=taken, last=True)
-        if proto.op_type in LOOPS and proto.domain in ("", "ai.onnx"):
-            try:
-                words |= keep(node, opsets, lambda body, large: prepare(body, {}, large))
-                for made in node.made:
-                    made.name = proto.name if made.domain == DOMAIN else next(iter(made.output))
-                    made.doc_string = origin(proto)
-                    kinds[made.name] = proto.op_type
-            except RefusedError as reason:
-                proto.attribute.append(onnx.helper.make_attribute(REFUSED, str(reason)))
-                node.made.clear()
-        nodes += node.made or [onnx.NodeProto.FromString(proto.SerializeToString())]
-    del graph.node[:]
-    graph.node.extend(nodes)
-    model.opset_import.append(onnx.helper.make_opsetid(DOMAIN, 1))
-    _name_nodes(graph)
-    _forget_shapes(graph)
+    words: dict[str, str] = {}
+    if bodies:
+        model.opset_import.append(onnx.helper.make_opsetid(DOMAIN, 1))
+    kept = bool(bodies)
+    while kept:  # the sizes of what one loop gives may be those that another takes
+        model, kept = _infer_shapes(_with_constants(model, constants)), False
+        graph, nodes, refused = model.graph, list[onnx.NodeProto](), dict[int, str]()
+        types = {value.name: value.type for value in [*graph.input, *graph.output, *graph.value_info]}
+        taken = {*types, *constants, *(name for node in graph.node for name in node.output)}
+        for proto in graph.node:
+            node = Node(proto=proto, types=types, constants=constants, opset=opset_of(model), taken=taken, last=True)
+            if proto.name in bodies and proto.domain != DOMAIN:
+                try:
+                    words |= keep(node, bodies[proto.name], opsets, lambda body, large: prepare(body, {}, large))
+                    kept = True
+                except RefusedError as why:
+                    refused[len(nodes)] = str(why)
+                    node.made.clear()
+            for made in node.made:
+                made.name = proto.name if made.domain == DOMAIN else next(iter(made.output))
+                made.doc_string = origin(proto)
+                kinds[made.name] = proto.op_type
+            nodes += node.made or [onnx.NodeProto.FromString(proto.SerializeToString())]
+        if not kept:
+            for number, reason in refused.items():
+                nodes[number].attribute.append(onnx.helper.make_attribute(REFUSED, reason))
+        del graph.node[:]
+        graph.node.extend(nodes)
+        _name_nodes(graph)
+        _forget_shapes(graph)
     return model, words
 
 

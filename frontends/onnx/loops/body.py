@@ -115,9 +115,11 @@ class Body:
             else:
                 read.append(name)
                 graph.input.append(onnx.ValueInfoProto(name=name, type=self._type(name)))
+        declared = {value.name: value.type.tensor_type.elem_type for value in self.graph.output}
         for n, name in enumerate([*([self.condition] if self.condition else []), *self.results]):
             graph.node.append(helper.make_node("Identity", [name], [f"result#{n}"], name=self._step(n)))
-            graph.output.append(onnx.ValueInfoProto(name=f"result#{n}"))
+            # The converter of opsets wants the types of outputs.
+            graph.output.append(helper.make_tensor_value_info(f"result#{n}", declared[name], None))
         return helper.make_model(graph, opset_imports=list(self.opsets), ir_version=8), read, large
 
     def _around(self) -> list[str]:
@@ -229,13 +231,8 @@ class Ready:
         return name
 
     def size(self, size: int | str) -> int | str:
-        """A size of the body as one around it: a number, or the name of a list of one. Raises RefusedError."""
-        if isinstance(size, int):
-            return size
-        if size not in self.lasting:
-            raise RefusedError("it collects results of its steps, whose sizes are known in a step only")
-        name, axis = self.lasting[size]
-        return self.node.size(name, axis)
+        """A size of the body that lasts as one around it: a number, or the name of a list of one."""
+        return size if isinstance(size, int) else self.node.size(*self.lasting[size])
 
     def around(self, kind: TypeProto) -> TypeProto:
         """The type that a value has around the loop, where only sizes that no step changes have names."""
@@ -260,9 +257,9 @@ def _read(node: onnx.NodeProto) -> Iterator[str]:
             yield from (value.name for value in graph.output)
 
 
-def body_of(node: Node, opsets: Sequence[onnx.OperatorSetIdProto], prepare: Prepare) -> Body:
-    """The body of a node, a copy in which nodes have names below that of the loop."""
-    graph = onnx.GraphProto.FromString(node.attribute("body", None).SerializeToString())
+def body_of(node: Node, graph: onnx.GraphProto, opsets: Sequence[onnx.OperatorSetIdProto], prepare: Prepare) -> Body:
+    """The body of a loop, a copy in which nodes have names below that of the loop."""
+    graph = onnx.GraphProto.FromString(graph.SerializeToString())
     for number, inner in enumerate(graph.node):
         inner.name = f"{node.proto.name}/{label(inner) or number}"
     return Body(node=node, opsets=opsets, prepare=prepare, graph=graph)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx
 
-from numc.frontends.onnx.loops.keep import BODY, DOMAIN, READS
+from numc.frontends.onnx.loops.emit import BODY, DOMAIN, READS
 from numc.frontends.onnx.rewrites.structure.control import rename
 
 

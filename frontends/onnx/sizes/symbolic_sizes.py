@@ -17,7 +17,7 @@ import numpy.typing as npt
 import onnx
 
 from numc.frontends.onnx.folding.evaluate import SHOWN
-from numc.frontends.onnx.loops.keep import DOMAIN, TYPES
+from numc.frontends.onnx.loops.emit import DOMAIN, TYPES
 
 Size = tuple[int, tuple[str, ...]]
 """A number, and the names of the free sizes that it is multiplied with, in order."""
