@@ -63,11 +63,11 @@ def in_turns(calls: Mapping[str, Call], *, seconds: float, rounds: int = 3, thre
 
 def _for(seconds: float, call: Callable[[], T]) -> list[T]:
     """Repeat the call for that many seconds, at least once, and return the results."""
-    found = []
+    outputs = []
     end = time.perf_counter() + seconds
-    while not found or time.perf_counter() < end:
-        found.append(call())
-    return found
+    while not outputs or time.perf_counter() < end:
+        outputs.append(call())
+    return outputs
 
 
 def ratio(timings: Mapping[str, Timing], over: str, under: str) -> float:

@@ -56,7 +56,7 @@ def gather(program: Program, files: Sequence[str], seed: int | None, batch: int)
     Raises NumcError if a file cannot be read, or if an input is missing, unknown or given twice.
     """
     names = [spec.name for spec in program.inputs]
-    given: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     unnamed: list[tuple[str, Array]] = []
     for text in files:
         name, equals, file = text.partition("=")
@@ -67,17 +67,17 @@ def gather(program: Program, files: Sequence[str], seed: int | None, batch: int)
             if len(files) > 1 or name:
                 raise NumcError(f"--input {text}: an .npz names its arrays: want it alone, without a name")
             for key, array in content.items():
-                _put(given, names, key, array, f"{file}: array")
+                _put(arrays, names, key, array, f"{file}: array")
         elif name:
-            _put(given, names, name, content, "--input")
+            _put(arrays, names, name, content, "--input")
         else:
             unnamed.append((file, content))
-    free = [name for name in names if name not in given]
+    free = [name for name in names if name not in arrays]
     if len(unnamed) > len(free):
         wanted = ", ".join(map(quoted, names)) or "none"
         raise NumcError(f"--input {unnamed[len(free)][0]}: one input too many: the program takes {wanted}")
-    given.update((name, array) for name, (_, array) in zip(free, unnamed, strict=False))
-    missing = [spec for spec in program.inputs if spec.name not in given]
+    arrays.update((name, array) for name, (_, array) in zip(free, unnamed, strict=False))
+    missing = [spec for spec in program.inputs if spec.name not in arrays]
     if missing and seed is None:
         wanted = ", ".join(f"{quoted(spec.name)} ({spec})" for spec in missing)
         raise NumcError(f"no value for {wanted}: give --input NAME=FILE.npy, or --random-input SEED")
@@ -85,8 +85,8 @@ def gather(program: Program, files: Sequence[str], seed: int | None, batch: int)
 
     rng = np.random.default_rng(seed)
     for spec in missing:
-        given[spec.name] = _random(rng, spec.dtype, tuple(batch if d is None else d for d in spec.shape))
-    return given
+        arrays[spec.name] = _random(rng, spec.dtype, tuple(batch if d is None else d for d in spec.shape))
+    return arrays
 
 
 def _put(given: dict[str, Array], names: Sequence[str], name: str, array: Array, what: str) -> None:

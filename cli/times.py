@@ -16,16 +16,16 @@ Times = dict[tuple[str, str], float]
 @contextlib.contextmanager
 def timed(*, wanted: bool) -> Iterator[Times]:
     """Give the times of the compilation in a ``with`` block, which are complete at its end; none if not wanted."""
-    found: Times = {}
+    times: Times = {}
     if not wanted:
-        yield found
+        yield times
         return
     open_, since = ("", "import"), time.perf_counter()
 
     def close(next_: tuple[str, str]) -> None:
         nonlocal open_, since
         now = time.perf_counter()
-        found[open_] = found.get(open_, 0.0) + now - since
+        times[open_] = times.get(open_, 0.0) + now - since
         open_, since = next_, now
 
     def listen(what: str, item: str, done: int, total: int) -> None:
@@ -39,7 +39,7 @@ def timed(*, wanted: bool) -> Iterator[Times]:
             close(("", "waiting for machine code"))
 
     with told(listen):
-        yield found
+        yield times
     close(("", ""))
 
 

@@ -137,5 +137,6 @@ def _symbols(imported: Imported) -> tuple[SizeSymbol, ...]:
             if name:
                 places.setdefault(name, []).append((number, dimension))
     return tuple(
-        SizeSymbol(name, *imported.ranges.get(name, (0, NO_LIMIT)), tuple(found)) for name, found in places.items()
+        SizeSymbol(name, *imported.ranges.get(name, (0, NO_LIMIT)), tuple(occurrences))
+        for name, occurrences in places.items()
     )

@@ -111,8 +111,8 @@ def difference(before: list[str], after: list[str], old: str, new: str) -> str |
     if max(len(before), len(after)) - same - end > _MOST_LINES:
         return None
     start, stop = max(0, same - 3), max(0, end - 3)
-    one, other = before[start : len(before) - stop], after[start : len(after) - stop]
-    lines = list(difflib.unified_diff(one, other, old, new, n=3, lineterm=""))
+    old_lines, new_lines = before[start : len(before) - stop], after[start : len(after) - stop]
+    lines = list(difflib.unified_diff(old_lines, new_lines, old, new, n=3, lineterm=""))
     return "\n".join([*lines[:2], *(_moved(line, start) for line in lines[2:])]) + "\n"
 
 

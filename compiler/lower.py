@@ -152,9 +152,9 @@ def signature_of(module: ir.Module, source: str) -> tuple[tuple[Input, ...], tup
     with module.context:
         for op in module.body.operations:
             if op.operation.name == "func.func" and ir.StringAttr(op.attributes["sym_name"]).value == "main":
-                kind = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value)
-                ins = [_spec(f"arg{n}", t, source) for n, t in enumerate(kind.inputs)]
-                outs = [_spec(f"result{n}", t, source) for n, t in enumerate(kind.results)]
+                function_type = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value)
+                ins = [_spec(f"arg{n}", t, source) for n, t in enumerate(function_type.inputs)]
+                outs = [_spec(f"result{n}", t, source) for n, t in enumerate(function_type.results)]
                 return tuple(Input(s.name, s.dtype, s.shape) for s in ins), tuple(outs)
     raise NumcError(f"{source}: found no func.func @main: the program's entry must be called main")
 

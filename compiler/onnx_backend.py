@@ -57,27 +57,27 @@ class Prepared(base.BackendRep):  # type: ignore[misc]
 
         Raises NumcError for inputs that do not fit the model.
         """
-        given = self._by_name(inputs)
-        held = {name: given.pop(name) for name in self._held}
-        program = self._program({name: given.pop(name) for name in self._structural}, held)
+        named_inputs = self._by_name(inputs)
+        held = {name: named_inputs.pop(name) for name in self._held}
+        program = self._program({name: named_inputs.pop(name) for name in self._structural}, held)
         for name, value in held.items():
-            given |= {f"{name}[{n}]": element for n, element in enumerate(_elements(value))}
-        found = program.by_name(given)
-        return tuple(_output(found, value.name) for value in self._model.graph.output)
+            named_inputs |= {f"{name}[{n}]": element for n, element in enumerate(_elements(value))}
+        outputs = program.by_name(named_inputs)
+        return tuple(_output(outputs, value.name) for value in self._model.graph.output)
 
     def _by_name(self, inputs: Any) -> dict[str, Any]:
         if isinstance(inputs, Mapping):
-            given = dict(inputs)
-            if sorted(map(str, given)) != sorted(self._names):
-                raise NumcError(f"inputs: got {_listed(given)}, want {_listed(self._names)}")
+            named_inputs = dict(inputs)
+            if sorted(map(str, named_inputs)) != sorted(self._names):
+                raise NumcError(f"inputs: got {_listed(named_inputs)}, want {_listed(self._names)}")
         else:
             values = [inputs] if not isinstance(inputs, Sequence) or isinstance(inputs, str) else list(inputs)
             if len(values) != len(self._names):
                 raise NumcError(f"inputs: got {len(values)}, want {len(self._names)} ({_listed(self._names)})")
-            given = dict(zip(self._names, values, strict=True))
+            named_inputs = dict(zip(self._names, values, strict=True))
         return {
             name: _held(name, value) if name in self._held else as_array(f"input {quoted(name)}", value)
-            for name, value in given.items()
+            for name, value in named_inputs.items()
         }
 
     def _program(self, structure: Mapping[str, Array], held: Mapping[str, Any]) -> Program:

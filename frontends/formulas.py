@@ -78,21 +78,21 @@ def tensors_of(text: str) -> set[int]:
 
 def each_of(text: str) -> int | None:
     """Return the number of the tensor whose every element a condition is about; None if there is none."""
-    found = {number_of(args[0]) for name, args in _calls(text) if name == "each"}
-    assert len(found) <= 1, text
-    return found.pop() if found else None
+    numbers = {number_of(args[0]) for name, args in _calls(text) if name == "each"}
+    assert len(numbers) <= 1, text
+    return numbers.pop() if numbers else None
 
 
 def decided(text: str, tensors: Sequence[Known]) -> bool | None:
     """Return whether a condition holds of what is known of the tensors; None if that depends on a run."""
-    found = _value(parsed(text), tensors)
-    return None if found is None else bool(np.all(found))
+    truth = _value(parsed(text), tensors)
+    return None if truth is None else bool(np.all(truth))
 
 
 def value_of(text: str, tensors: Sequence[Known]) -> int | str | None:
     """Return the value of a formula of sizes: a number, the name of a free size, None if it depends on a run."""
-    found = _value(parsed(text), tensors)
-    return found if found is None or isinstance(found, str) else int(found)
+    size = _value(parsed(text), tensors)
+    return size if size is None or isinstance(size, str) else int(size)
 
 
 def _value(node: ast.expr, tensors: Sequence[Known]) -> Any:

@@ -86,11 +86,13 @@ def with_codes(imported: Imported, inputs: Mapping[int, str], outputs: Mapping[i
     """Return a model whose inputs and outputs of these numbers are the codes of formats."""
 
     def stored(arguments: tuple[Argument, ...], formats: Mapping[int, str]) -> tuple[Argument, ...]:
-        found = list(arguments)
+        stored_arguments = list(arguments)
         for number, text in formats.items():
-            shape = stored_shape(text, found[number].shape)
-            found[number] = dataclasses.replace(found[number], dtype=stored_dtype(text), shape=shape)
-        return tuple(found)
+            shape = stored_shape(text, stored_arguments[number].shape)
+            stored_arguments[number] = dataclasses.replace(
+                stored_arguments[number], dtype=stored_dtype(text), shape=shape
+            )
+        return tuple(stored_arguments)
 
     return dataclasses.replace(
         imported,
@@ -115,8 +117,8 @@ def to_message(
     for position, (name, value) in imported.weights.items():
         about = {"position": position, "name": name, "dtype": str(value.dtype), "shape": value.shape}
         weights.append(about)
-        if place := place_of(value):
-            about["place"] = place
+        if location := place_of(value):
+            about["place"] = location
             continue
         # A view of one number, as ConstantOfShape makes it, is sent as that number.
         splat = value.size > 1 and not any(value.strides)

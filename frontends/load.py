@@ -92,15 +92,16 @@ def load_module(
     purpose: the verb of the error message, such as "compile". Raises NumcError if `module` is something else, if it
     cannot be traced, or if PyTorch is not installed.
     """
-    kind = type(module).__name__
-    frontend = pytorch(kind)
+    type_name = type(module).__name__
+    frontend = pytorch(type_name)
     if not frontend.is_model(module):
         raise NumcError(
-            f"cannot {purpose} a {kind}: want a file name, an onnx.ModelProto, a torch.nn.Module or an ExportedProgram"
+            f"cannot {purpose} a {type_name}: want a file name, an onnx.ModelProto, "
+            "a torch.nn.Module or an ExportedProgram"
         )
     if shapes:
         raise NumcError(
-            f"{kind}: shapes and values are for files: example_inputs and dynamic_shapes say what sizes are"
+            f"{type_name}: shapes and values are for files: example_inputs and dynamic_shapes say what sizes are"
         )
     loaded: Imported = frontend.load(module, example_inputs, dynamic_shapes=dynamic_shapes)
     return loaded

@@ -36,10 +36,10 @@ def _explained(text: str, name: str, error: ir.MLIRError) -> str:
     if first is None:
         return f"{name}: {what}: {str(error).splitlines()[0]}"
     message, lines = str(first.message).splitlines()[0], text.splitlines()
-    place = re.search(r'"-":(\d+):(\d+)', str(first.location))
-    if place is None or not 1 <= (line := int(place[1])) <= len(lines):
+    location = re.search(r'"-":(\d+):(\d+)', str(first.location))
+    if location is None or not 1 <= (line := int(location[1])) <= len(lines):
         return f"{name}: {what}: {message}"
-    column = max(1, int(place[2]))
+    column = max(1, int(location[2]))
     begin = max(0, column - _AROUND)  # a long line is shown around the place
     shown = lines[line - 1][begin : column + _AROUND].replace("\t", " ")
     return f"{name}:{line}:{column}: {what}: {message}\n{shown}\n{' ' * (column - 1 - begin)}^"

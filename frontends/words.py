@@ -44,8 +44,8 @@ def with_operands(reason: str, kinds: Iterable[str], attributes: Mapping[str, An
     """Return a reason; NO_CONVERSION with the types of operands, and the attributes or numbers beside them."""
     if reason != NO_CONVERSION:
         return reason
-    given = [*kinds, *(f"{name}={shortened(value, 40)}" for name, value in attributes.items())]
-    return f"{reason} for {', '.join(given)}" if given else reason
+    details = [*kinds, *(f"{name}={shortened(value, 40)}" for name, value in attributes.items())]
+    return f"{reason} for {', '.join(details)}" if details else reason
 
 
 def crashed(how: str) -> str:

@@ -50,8 +50,8 @@ def bits_of_codes(codes: Codes, width: int) -> Bits:
         return np.unpackbits(words.view(np.uint8), axis=-1, bitorder="little")
     bits = np.empty((*codes.shape, width), np.uint8)
     small = codes.astype(np.uint8 if width <= 8 else np.uint32)
-    for place in range(width):  # along the long axes: the bits of one code are too few for a loop of numpy
-        bits[..., place] = small >> place & 1
+    for position in range(width):  # along the long axes: the bits of one code are too few for a loop of numpy
+        bits[..., position] = small >> position & 1
     return bits.reshape(*codes.shape[:-1], codes.shape[-1] * width)
 
 
@@ -59,6 +59,6 @@ def codes_of_bits(bits: Bits) -> Codes:
     """Return (..., width) bits as (...) codes."""
     width = bits.shape[-1]
     codes = np.zeros(bits.shape[:-1], np.uint8 if width <= 8 else np.uint32)
-    for place in range(width):
-        codes |= bits[..., place].astype(codes.dtype) << place
+    for position in range(width):
+        codes |= bits[..., position].astype(codes.dtype) << position
     return codes.astype(np.int64)

@@ -95,12 +95,12 @@ class Datapath:
     def __post_init__(self) -> None:
         if self.name not in ALL_DATAPATHS:
             object.__setattr__(self, "name", _defined(self.name))
-        known, given = self.admits.parameters, dict(self.parameters)
-        for key in given:
+        known, settings = self.admits.parameters, dict(self.parameters)
+        for key in settings:
             if key not in known:
                 allowed = f"{did_you_mean(key, known)}, want {', '.join(known)}" if known else ", it takes none"
                 raise NumcError(f"datapath '{self.name}': unknown parameter {quoted(key)}{allowed}")
-        values = tuple((key, given.get(key, each.default)) for key, each in known.items())
+        values = tuple((key, settings.get(key, each.default)) for key, each in known.items())
         object.__setattr__(self, "parameters", values)
         for (key, value), each in zip(values, known.values(), strict=True):
             if value is None:

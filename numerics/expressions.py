@@ -196,21 +196,21 @@ def _group_format(node: Token | Tree[Token]) -> tuple[GroupFormat, Open | None] 
     """The grouped format a node writes, and its open widths; None where it writes something else."""
     if isinstance(node, Tree):
         name, *arguments = node.children
-        given = [_written(argument) for argument in arguments]
-        if not any(map(_RANGE.fullmatch, given)):
-            found = _read_group(str(name), given)
-            return None if found is None else (found, None)
-        ends = [text.split("..") if _RANGE.fullmatch(text) else (text, text) for text in given]
+        sizes = [_written(argument) for argument in arguments]
+        if not any(map(_RANGE.fullmatch, sizes)):
+            group_format = _read_group(str(name), sizes)
+            return None if group_format is None else (group_format, None)
+        ends = [text.split("..") if _RANGE.fullmatch(text) else (text, text) for text in sizes]
         least, most = (_read_group(str(name), [each[n] for each in ends]) for n in (0, 1))
         if least is None or most is None:
             return None
         widths = most.opened(least)
         if widths is None:
-            raise NumcError(f"format {quoted(f'{name}({chr(44).join(given)})')}: want a range only {_RANGES}")
-        _check_range(given[-1], *widths.significand)
+            raise NumcError(f"format {quoted(f'{name}({chr(44).join(sizes)})')}: want a range only {_RANGES}")
+        _check_range(sizes[-1], *widths.significand)
         return most, widths
-    found = _read_group(str(node), None) or GROUP_FORMATS.get(str(node))
-    return None if found is None else (found, None)
+    group_format = _read_group(str(node), None) or GROUP_FORMATS.get(str(node))
+    return None if group_format is None else (group_format, None)
 
 
 def _read_group(name: str, sizes: list[str] | None) -> GroupFormat | None:
@@ -233,7 +233,7 @@ def _open_format(text: str) -> tuple[Format, Open]:
     match = _OPEN.fullmatch(text)
     if match is None:
         raise NumcError(f"format {quoted(text)}: want eXmY, eXmYn or eXmYfn, in which X and Y may be ranges like 2..8")
-    *sizes, kind = match.groups()
+    *sizes, suffix = match.groups()
     ends = []
     for low, high in (sizes[:2], sizes[2:]):
         least, most = _size(low, text), _size(high or low, text)
@@ -244,7 +244,7 @@ def _open_format(text: str) -> tuple[Format, Open]:
     if significand[0] < 1:
         raise NumcError(f"format {quoted(text)}: open significand bits begin at 1")
     _, widest = (
-        exmy(*each, subnormals=kind != "n", finite=kind == "fn") for each in zip(exponent, significand, strict=True)
+        exmy(*each, subnormals=suffix != "n", finite=suffix == "fn") for each in zip(exponent, significand, strict=True)
     )
     return widest, Open(exponent, significand)
 
@@ -252,11 +252,11 @@ def _open_format(text: str) -> tuple[Format, Open]:
 def _fixed_format(node: Token | Tree[Token]) -> Format:
     if isinstance(node, Tree):
         head, *arguments = node.children
-        found = _single_format(str(head), [_written(argument) for argument in arguments])
-        if found is None:
+        single_format = _single_format(str(head), [_written(argument) for argument in arguments])
+        if single_format is None:
             sized = " or ".join(kind.syntax for kind in KINDS if kind.call)
             raise NumcError(f"unknown format {quoted(f'{head}(...)')}: want {FORMAT_SYNTAX} or {sized}")
-        return found
+        return single_format
     text = name = str(node)
     if node.type == "PAPER":
         sign, exponent, significand, kind = text.split("/")
@@ -319,16 +319,16 @@ def _call(tree: Tree[Token]) -> Fma:
         near = did_you_mean(name.lower(), _CALLS)
         calls = ", ".join(["fma(a=F, b=F, acc=G)", *(text for key, text in _CALLS.items() if key != "fma")])
         raise NumcError(f"unknown FMA operator {quoted(name + '(...)')}{near}: want {calls}")
-    given = _arguments(name, tree.children[1:])  # type: ignore[arg-type]
-    path, parameters = _path(given["datapath"]) if "datapath" in given else ("fp32", {})
+    arguments = _arguments(name, tree.children[1:])  # type: ignore[arg-type]
+    path, parameters = _path(arguments["datapath"]) if "datapath" in arguments else ("fp32", {})
     result = {key: parameters.pop(key) for key in _RESULT if path == "fused" and key in parameters}
-    datapath = _datapath(name, given, path, parameters)
+    datapath = _datapath(name, arguments, path, parameters)
     if name == "fma":
-        return _fma(given, datapath, result)
+        return _fma(arguments, datapath, result)
     if result:
         wanted = ", ".join(f"{key}={value}" for key, value in result.items())
         raise NumcError(f"{name}: datapath 'fused': {wanted}, want fma(a=F, acc=G:rounding, datapath=fused(...))")
-    f = _taken(name, given, "a")
+    f = _taken(name, arguments, "a")
     if isinstance(f, GroupConversion):
         raise NumcError(f"{name}({f}): {name} takes a format of single values, want fma(a={f}, acc=fp32)")
     if f.format.parts > 1:
@@ -353,16 +353,16 @@ def _path(node: Tree[Token] | Token) -> tuple[str, dict[str, str]]:
     if not isinstance(node, Tree) or len(node.children) > 1 or not (call := next(node.find_data("call"), None)):
         return _text(node), {}
     name, *arguments = call.children
-    given: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     for argument in arguments:
         assert isinstance(argument, Tree)
         if len(argument.children) != 2:
             raise NumcError(f"datapath '{name}': {quoted(_text(argument))} has no name, want {name}(l=16,...)")
         key, value = str(argument.children[0]), _text(argument.children[1])
-        if key in given:
+        if key in parameters:
             raise NumcError(f"datapath '{name}': {quoted(key)} is given twice, keep one of them")
-        given[key] = value
-    return str(name), given
+        parameters[key] = value
+    return str(name), parameters
 
 
 def _number(what: str, key: str, text: str, least: int = -MAX_CHUNK, most: int = MAX_CHUNK) -> int:
@@ -421,21 +421,21 @@ def _arguments(name: str, nodes: list[Tree[Token]]) -> dict[str, Tree[Token] | T
     of_fma = ("b", "acc", "products", "product", "unit", "hadamard", "signs") if name == "fma" else ()
     keys = ("a", *of_fma, "datapath", "chunk", "splits", "total")
     positional = ("a", "b") if name == "fma" else ("a",)
-    given: dict[str, Tree[Token] | Token] = {}
+    arguments: dict[str, Tree[Token] | Token] = {}
     for index, node in enumerate(nodes):
         value = node.children[-1]
         if len(node.children) == 2:
             key = str(node.children[0])
-        elif index < len(positional) and index == len(given):
+        elif index < len(positional) and index == len(arguments):
             key = positional[index]
         else:
             raise NumcError(f"{name}: {quoted(_text(value))} has no name, want {_CALLS[name]}")
         if key not in keys:
             raise NumcError(f"{name}: unknown argument {quoted(key)}{did_you_mean(key, keys)}: want {_CALLS[name]}")
-        if key in given:
+        if key in arguments:
             raise NumcError(f"{name}: '{key}' is given twice, keep one of them")
-        given[key] = value
-    return given
+        arguments[key] = value
+    return arguments
 
 
 def _taken(name: str, given: dict[str, Tree[Token] | Token], key: str) -> Conversion | GroupConversion:

@@ -76,9 +76,9 @@ def layout(shape: tuple[int, ...], fmt: GroupFormat, axis: int | None) -> Layout
         if axis is not None:
             raise NumcError(f"axis={shortened(axis)}: x is a scalar, leave axis out")
         return Layout(shape, None, 1, 1, 1)
-    given, axis = axis, -1 if axis is None else axis
+    stated_axis, axis = axis, -1 if axis is None else axis
     if not -len(shape) <= axis < len(shape):
-        raise NumcError(f"axis={shortened(given)}: x has shape {shape}, want {-len(shape)} to {len(shape) - 1}")
+        raise NumcError(f"axis={shortened(stated_axis)}: x has shape {shape}, want {-len(shape)} to {len(shape) - 1}")
     axis %= len(shape)
     length = shape[axis]
     return Layout(shape, axis, size // length if length else 0, length, min(fmt.group, max(length, 1)))

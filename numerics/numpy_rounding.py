@@ -112,8 +112,8 @@ def scales(exponent: npt.NDArray[np.int64], is_nan: npt.NDArray[np.bool_]) -> F6
 
 def rounded(x: F64Array, to_integer: ToInteger, largest: float) -> F64Array:
     """Round to integers, keep the signs of zeros, saturate."""
-    found: F64Array = np.clip(to_integer(x), -largest, largest)
-    return found
+    clipped: F64Array = np.clip(to_integer(x), -largest, largest)
+    return clipped
 
 
 def _to_odd(whole: F64Array, x: F64Array) -> F64Array:

@@ -313,8 +313,8 @@ class Fma:
     @property
     def open_operands(self) -> dict[str, Open]:
         """The widths that a run chooses, by what they are of: ``a``, ``b`` or ``product``."""
-        given = {"a": self.a, "b": self.b, "product": self.product}
-        return {name: to.open for name, to in given.items() if to is not None and to.open is not None}
+        conversions = {"a": self.a, "b": self.b, "product": self.product}
+        return {name: to.open for name, to in conversions.items() if to is not None and to.open is not None}
 
     def at(self, widths: Mapping[str, tuple[int, int]]) -> Fma:
         """Return the operator that a run computes with these widths (exponent, significand), by `open_operands`."""
@@ -364,8 +364,8 @@ class Fma:
     @property
     def is_one_fma(self) -> bool:
         """Whether a step is an f32 FMA. It rounds once: with a binary32 accumulator it is the exact datapath, too."""
-        one = self.product is None and len(self.terms) == 1 and not isinstance(self.datapath.within, Blocks)
-        return one and str(self.acc) == "fp32"
+        single = self.product is None and len(self.terms) == 1 and not isinstance(self.datapath.within, Blocks)
+        return single and str(self.acc) == "fp32"
 
     @property
     def draws(self) -> bool:

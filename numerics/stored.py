@@ -49,13 +49,13 @@ def stored_dtype(stored: str) -> str:
 
 def stored_shape(stored: str, shape: Sequence[int]) -> tuple[int, ...]:
     """Return the sizes of what a tensor is stored in. Bytes of planes are in the last dimension, of one or more."""
-    found = groups_of(stored)
-    if stored not in IN_BITS and found is None:
+    grouping = groups_of(stored)
+    if stored not in IN_BITS and grouping is None:
         return tuple(shape)
-    bits, count = (1, 0) if found is None else (found[0].format.code_bits, group_count(*found, shape))
+    bits, count = (1, 0) if grouping is None else (grouping[0].format.code_bits, group_count(*grouping, shape))
     elements = prod(shape)
     size = bits // 8 * elements + bits % 8 * -(-elements // 8)
-    return (*[1] * (len(shape) - 1), size if found is None else size + 2 * count + 4)
+    return (*[1] * (len(shape) - 1), size if grouping is None else size + 2 * count + 4)
 
 
 def group_count(to: GroupConversion, axes: Sequence[int], shape: Sequence[int]) -> int:

@@ -128,23 +128,23 @@ def rounded(value: ir.Value, to: Conversion, *, unsigned: bool = False) -> ir.Va
 
     unsigned: whether an integer has no sign.
     """
-    kind = value.type
-    if isinstance(kind, ir.IntegerType):
+    value_type = value.type
+    if isinstance(value_type, ir.IntegerType):
         cast = arith.UIToFPOp if unsigned else arith.SIToFPOp
-        if kind.width >= _EXACT_IN_F64:
+        if value_type.width >= _EXACT_IN_F64:
             value = _to_odd(value, unsigned)
-        value = cast(ir.F32Type.get() if kind.width <= 16 else ir.F64Type.get(), value).result
+        value = cast(ir.F32Type.get() if value_type.width <= 16 else ir.F64Type.get(), value).result
     result: ir.Value = RoundOp(ir.F32Type.get(), value, to=ir.StringAttr.get(str(to))).result
     return result
 
 
 def _to_odd(value: ir.Value, unsigned: bool) -> ir.Value:
     """Append an integer of at most 64 bits rounded to odd at 53 bits, which an f64 has, where it has more than that."""
-    kind = value.type
-    cut = kind.width - _EXACT_IN_F64
+    integer_type = value.type
+    cut = integer_type.width - _EXACT_IN_F64
 
     def number(n: int) -> ir.Value:
-        return arith.ConstantOp(kind, n).result
+        return arith.ConstantOp(integer_type, n).result
 
     below = arith.AndIOp(value, number((1 << cut) - 1)).result
     inexact = arith.CmpIOp(arith.CmpIPredicate.ne, below, number(0)).result
@@ -267,13 +267,13 @@ def slots_of(op: ir.Operation) -> dict[str, int]:
 
     Raises NumcError if it does not have them.
     """
-    found = dict(facts.get(op, "widths", {}))
-    if missing := fma_of(op).open_operands.keys() - found.keys():
+    slots = dict(facts.get(op, "widths", {}))
+    if missing := fma_of(op).open_operands.keys() - slots.keys():
         raise NumcError(
             f"{op.location}: '{op.name}' has open widths: give it their slots, as in "
             f"{{widths = {{{min(missing)} = 0 : i64}}}}"
         )
-    return found
+    return slots
 
 
 def varies(op: ir.Operation) -> bool:

@@ -80,20 +80,20 @@ def of_arguments(module: ir.Operation, name: str) -> dict[int, Any]:
 
 def put_arguments(module: ir.Operation, name: str, data: Mapping[int, Any]) -> None:
     """Make `data` the fact `name` of the arguments of @main, by their numbers; other arguments do not have it then."""
-    function, place = _described(module)
+    function, attribute_name = _described(module)
     if function is None:
         if data:
             raise ValueError(f"{name}: the module has no function @main")
         return
     with module.context, ir.Location.unknown():
-        before = [ir.DictAttr(each) for each in _listed(function, place)]
-        count = max(len(before), len(function.regions[0].blocks[0].arguments) if place == _ARGUMENTS else 0)
+        before = [ir.DictAttr(each) for each in _listed(function, attribute_name)]
+        count = max(len(before), len(function.regions[0].blocks[0].arguments) if attribute_name == _ARGUMENTS else 0)
         before += [ir.DictAttr.get({})] * (count - len(before))
         kept = [{named.name: named.attr for named in each if named.name != name} for each in before]
         for number, value in data.items():
             kept[number][name] = attribute(value)
-        if any(kept) or _listed(function, place):
-            function.attributes[place] = ir.ArrayAttr.get([ir.DictAttr.get(each) for each in kept])
+        if any(kept) or _listed(function, attribute_name):
+            function.attributes[attribute_name] = ir.ArrayAttr.get([ir.DictAttr.get(each) for each in kept])
 
 
 def keep_arguments(main: ir.Operation, entry: ir.Operation) -> None:

@@ -22,15 +22,15 @@ _ZEROS = {_ZERO, *(f"0.000000e+00 : {element}" for element in NARROW_ELEMENTS)}
 
 def operations(root: ir.Operation, name: str | None = None) -> Iterator[ir.Operation]:
     """Yield every operation below `root` (inner ones before outer ones), or those called `name`; erasure is safe."""
-    found: list[ir.Operation] = []
+    matches: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         if name is None or op.name == name:
-            found.append(op.operation)
+            matches.append(op.operation)
         return ir.WalkResult.ADVANCE
 
     root.walk(visit, ir.WalkOrder.POST_ORDER)
-    return iter(found)
+    return iter(matches)
 
 
 def body(generic: ir.Operation) -> ir.Block:
@@ -96,8 +96,8 @@ def loop_sizes(generic: ir.Operation) -> list[int | None]:
     for operand, indexing in zip(generic.operands, indexing_maps(generic), strict=True):
         for n, expr in enumerate(indexing.results):
             if isinstance(expr, ir.AffineDimExpr) and sizes.get(expr.position) is None:
-                kind = ir.ShapedType(operand.type)
-                sizes[expr.position] = None if kind.is_dynamic_dim(n) else kind.get_dim_size(n)
+                shaped_type = ir.ShapedType(operand.type)
+                sizes[expr.position] = None if shaped_type.is_dynamic_dim(n) else shaped_type.get_dim_size(n)
     return [sizes.get(d) for d in range(len(iterator_types(generic)))]
 
 
@@ -204,7 +204,7 @@ def _generic(
 
 
 def _iterators(kinds: Sequence[str]) -> ir.Attribute:
-    return ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds])
+    return ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{iterator}>") for iterator in kinds])
 
 
 def generic_like(
@@ -326,8 +326,8 @@ def room(value: ir.Value, kind: ir.RankedTensorType) -> ir.Value:
 
 def size_of(value: ir.Value, dim: int) -> ir.Value:
     """A free size of a tensor, from where that was made, so that asking does not keep the tensor itself."""
-    given = given_size(value, dim)
-    return tensor.DimOp(value, arith.ConstantOp(ir.IndexType.get(), dim).result).result if given is None else given
+    size = given_size(value, dim)
+    return tensor.DimOp(value, arith.ConstantOp(ir.IndexType.get(), dim).result).result if size is None else size
 
 
 def given_size(value: ir.Value, dim: int) -> ir.Value | None:
@@ -338,8 +338,8 @@ def given_size(value: ir.Value, dim: int) -> ir.Value | None:
         made = maker(value)
     if made is None or made.name != "tensor.empty":
         return None
-    kind = ir.RankedTensorType(value.type)
-    return made.operands[sum(kind.is_dynamic_dim(d) for d in range(dim))]
+    tensor_type = ir.RankedTensorType(value.type)
+    return made.operands[sum(tensor_type.is_dynamic_dim(d) for d in range(dim))]
 
 
 def retype(function: ir.Operation) -> None:
@@ -422,8 +422,8 @@ def is_filled_with_zero(value: ir.Value) -> bool:
     """Whether a tensor is an integer 0 everywhere."""
     made = maker(value)
     number = None if made is None else filling(made)
-    found = None if number is None else number.owner.attributes["value"]
-    return isinstance(found, ir.IntegerAttr) and found.value == 0
+    attribute = None if number is None else number.owner.attributes["value"]
+    return isinstance(attribute, ir.IntegerAttr) and attribute.value == 0
 
 
 def is_zero(value: ir.Value) -> bool:

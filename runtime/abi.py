@@ -166,19 +166,19 @@ def encode_abi(abi: Abi, weights: Sequence[Array]) -> bytes:
     parts = [struct.pack("<IQ", ABI_VERSION, feature_bits(abi.features)), _text(abi.entry), _text(abi.target)]
     parts.append(struct.pack("<II", len(abi.arguments), len(abi.results)))
     for argument in abi.arguments:
-        offset = kind = size = 0
+        offset = kind_code = size = 0
         storage = None
         if isinstance(argument, Weight):
             offset, array = next(offsets)
             size, storage = array.nbytes, argument.storage
-            kind = _WEIGHT if storage is None else _STORED
+            kind_code = _WEIGHT if storage is None else _STORED
             want: TensorSpec = argument
             if storage is not None:
                 want = TensorSpec(argument.name, "uint8", (storage.stored_bytes,))
             if array.dtype.name != want.dtype or array.shape != want.shape:
                 got = TensorSpec(argument.name, array.dtype.name, array.shape)
                 raise NumcError(f"weight '{argument.name}': got {got}, want {want}")
-        parts += [_value(argument, kind), struct.pack("<QQ", offset, size), _text(argument.name)]
+        parts += [_value(argument, kind_code), struct.pack("<QQ", offset, size), _text(argument.name)]
         if storage is not None:
             parts.append(storage.record())
     for result in abi.results:
@@ -212,9 +212,9 @@ class _Cursor:
 
 
 def _decode_value(cursor: _Cursor) -> tuple[int, str, tuple[int | None, ...]]:
-    kind, dtype, rank, _ = cursor.unpack("BBBB")
+    kind_code, dtype, rank, _ = cursor.unpack("BBBB")
     dims = cursor.unpack(f"{rank}q")
-    return kind, DTYPES[dtype], tuple(None if d < 0 else d for d in dims)
+    return kind_code, DTYPES[dtype], tuple(None if d < 0 else d for d in dims)
 
 
 def _decode_symbol(cursor: _Cursor) -> SizeSymbol:
@@ -243,14 +243,14 @@ def decode_abi(data: bytes) -> tuple[Abi, list[int]]:
     arguments: list[Input | Weight] = []
     results, offsets = [], []
     for _ in range(argument_count):
-        kind, dtype, shape = _decode_value(cursor)
+        kind_code, dtype, shape = _decode_value(cursor)
         offset, size = cursor.unpack("QQ")
         name = cursor.text()
-        if not kind:
+        if not kind_code:
             arguments.append(Input(name, dtype, shape))
             continue
         weight = Weight(name, dtype, shape)
-        if kind == _STORED:
+        if kind_code == _STORED:
             weight = replace(weight, storage=read_storage(cursor.unpack, size, weight.nbytes // 4))
         arguments.append(weight)
         offsets.append(offset)

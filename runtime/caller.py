@@ -34,21 +34,26 @@ def caller(handle: Any, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSp
     handle: of the program. tensors: whether it takes and returns tensors of torch, too, which then has to be loaded.
     """
     formats = "".join(bits_dtype(spec.dtype).char for spec in inputs).encode()
-    given: tuple[Any, ...] = (np.ndarray, _memory_type(), formats, tuple(bits_dtype(spec.dtype) for spec in outputs))
+    description: tuple[Any, ...] = (
+        np.ndarray,
+        _memory_type(),
+        formats,
+        tuple(bits_dtype(spec.dtype) for spec in outputs),
+    )
     if tensors:
         # DLPack has no name for some types of torch, which look like bytes.
         bytes_ = tuple(torch_dtype(spec.dtype) if spec.dtype in ("int8", "uint8") else None for spec in inputs)
         torch = sys.modules["torch"]
-        given += (torch.Tensor, torch.nn.Parameter, torch.Tensor.is_neg, bytes_, _exchange())
-    found: Caller = library_of_python().numc_caller(handle, given)
-    return found
+        description += (torch.Tensor, torch.nn.Parameter, torch.Tensor.is_neg, bytes_, _exchange())
+    call: Caller = library_of_python().numc_caller(handle, description)
+    return call
 
 
 @functools.cache
 def _memory_type() -> type:
     """The type of what owns the memory of the arrays that programs return."""
-    found: type = library_of_python().numc_memory_type(object.__basicsize__)
-    return found
+    memory_type: type = library_of_python().numc_memory_type(object.__basicsize__)
+    return memory_type
 
 
 @functools.cache

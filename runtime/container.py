@@ -245,9 +245,9 @@ def _sections(file: _File) -> dict[str, _Section]:
 
 
 def _section(file: _File, sections: Mapping[str, _Section], name: str) -> bytes:
-    found = sections[name]
-    data = file.read(found.offset, found.size)
-    if found.checksum is not None and zlib.crc32(data) != found.checksum:
+    section = sections[name]
+    data = file.read(section.offset, section.size)
+    if section.checksum is not None and zlib.crc32(data) != section.checksum:
         raise _damaged(f"checksum of section {name}")
     return data
 

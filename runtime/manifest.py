@@ -109,8 +109,8 @@ def decode_manifest(data: bytes) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f"manifest: not JSON: {error}") from None
     _check(manifest, SCHEMA, "manifest")
-    found: dict[str, Any] = manifest
-    return found
+    checked_manifest: dict[str, Any] = manifest
+    return checked_manifest
 
 
 def _check(value: Any, schema: Any, where: str) -> None:
@@ -119,19 +119,19 @@ def _check(value: Any, schema: Any, where: str) -> None:
         if value is None:
             return
         schema = schema[0]
-    kind: Any = {set: str, range: int, type: schema}.get(type(schema), type(schema))
-    if type(value) is not kind:
-        raise ValueError(f"{where}: got {_NAMES.get(type(value), 'a fraction')}, want {_NAMES[kind]}")
+    value_type: Any = {set: str, range: int, type: schema}.get(type(schema), type(schema))
+    if type(value) is not value_type:
+        raise ValueError(f"{where}: got {_NAMES.get(type(value), 'a fraction')}, want {_NAMES[value_type]}")
     if isinstance(schema, set) and value not in schema:
         raise ValueError(f"{where}: got {value!r:.40}, want {', '.join(map(repr, sorted(schema)))}")
     if isinstance(schema, range) and value not in schema:
         raise ValueError(f"{where}: got {value}, want {schema.start} to {schema.stop - 1}")
-    if kind is str:
+    if value_type is str:
         _check_text(value, where)
-    elif kind is list:
+    elif value_type is list:
         for number, each in enumerate(value):
             _check(each, schema[0], f"{where}[{number}]")
-    elif kind is dict:
+    elif value_type is dict:
         _check_object(value, schema, where)
 
 

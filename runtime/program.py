@@ -145,7 +145,7 @@ class Program(Described):
                 results[result] = results[result].detach()
         if len(results) == 1:
             return results[0]  # type: ignore[no-any-return]
-        return {spec.name: found for spec, found in zip(self.outputs, results, strict=True)}
+        return {spec.name: output for spec, output in zip(self.outputs, results, strict=True)}
 
     def run(
         self,
@@ -173,40 +173,40 @@ class Program(Described):
             with DefaultEnvironment(), contextlib.ExitStack() as stack:
                 for watch in CONTEXT.watches:
                     options.profile = stack.enter_context(watch(self)) or options.profile
-                found = self._found(values, address, tensors, orders)
+                outcome = self._found(values, address, tensors, orders)
         else:
-            found = self._found(values, address, tensors, orders)
-        if isinstance(found, tuple):
-            raise self._failure(*found)
+            outcome = self._found(values, address, tensors, orders)
+        if isinstance(outcome, tuple):
+            raise self._failure(*outcome)
         if chosen is not None:
             chosen.take()
         if self._updates or self._viewed or self._narrow:
-            self._restore(found, tensors or any_tensor(values))
-        return found
+            self._restore(outcome, tensors or any_tensor(values))
+        return outcome
 
     def _found(
         self, values: tuple[Any, ...], options: int, tensors: bool, orders: bytes | None
     ) -> list[Any] | tuple[int, str]:
         """Return the results of a run, or the code and the text of its failure. options: the address of RunOptions."""
-        found = self._caller(values, options, tensors, orders)
-        if found is not None:
-            return found
+        outcome = self._caller(values, options, tensors, orders)
+        if outcome is not None:
+            return outcome
         if tensors := tensors or any_tensor(values):
             if not self._takes_tensors:
                 self._caller = caller(self._handle, self._inputs, self.outputs, tensors=True)
                 self._takes_tensors = True
-            found = self._caller(values if self._updates else dense_tensors(values), options, tensors, orders)
-            if found is not None:
-                return found
+            outcome = self._caller(values if self._updates else dense_tensors(values), options, tensors, orders)
+            if outcome is not None:
+                return outcome
         arrays, owned = self._bind(tuple(self._in_order(values, {})))
-        found = self._caller(tuple(arrays), options, tensors, orders)
-        assert found is not None, "arrays that are as they have to be"
-        if isinstance(found, list):
+        outcome = self._caller(tuple(arrays), options, tensors, orders)
+        assert outcome is not None, "arrays that are as they have to be"
+        if isinstance(outcome, list):
             for result, number in self._updates.items():
                 if owned[number] is not arrays[number]:
                     np.copyto(owned[number], arrays[number])
-                found[result] = values[number]
-        return found
+                outcome[result] = values[number]
+        return outcome
 
     def _restore(self, results: list[Any], tensors: bool) -> None:
         """Make tensors of the arrays that a run updated, if the results are tensors, and restore all their dtypes.
@@ -229,11 +229,11 @@ class Program(Described):
         """Run on inputs by name and return the outputs by name, even if there is only one. No input is changed."""
         if not isinstance(inputs, Mapping):
             raise NumcError(f"program: got {type(inputs).__name__}, want the inputs by name")
-        given = dict(inputs)
-        for name in {self.inputs[number].name for number in self._updates.values()} & given.keys():
-            given[name] = np.array(as_array(f"input {quoted(name)}", given[name]))
-        found = self(given, threads=threads, seed=seed, widths=widths)
-        return found if isinstance(found, dict) else {self.outputs[0].name: found}
+        named_inputs = dict(inputs)
+        for name in {self.inputs[number].name for number in self._updates.values()} & named_inputs.keys():
+            named_inputs[name] = np.array(as_array(f"input {quoted(name)}", named_inputs[name]))
+        outputs = self(named_inputs, threads=threads, seed=seed, widths=widths)
+        return outputs if isinstance(outputs, dict) else {self.outputs[0].name: outputs}
 
     def profile(
         self,
@@ -258,8 +258,8 @@ class Program(Described):
         """
         # This floor imports nothing from above, and a program that is not profiled needs none of it.
         record = importlib.import_module("numc.studies.profile.record")
-        given = {"threads": threads, "seed": seed, "widths": widths, "peak": peak, "bandwidth": bandwidth}
-        return record.profile_program(self, args, named, repeat=repeat, **given)
+        options = {"threads": threads, "seed": seed, "widths": widths, "peak": peak, "bandwidth": bandwidth}
+        return record.profile_program(self, args, named, repeat=repeat, **options)
 
     def _chosen(self, widths: Any) -> Options:
         """Return what a run is told about widths; the same as the run before, if these are the same numbers."""
@@ -395,8 +395,8 @@ def _checked(spec: Input, value: Any) -> Array:
     if isinstance(value, int | float | list | tuple) and dtype != wanted:
         # Python numbers have no dtype: they are converted to the wanted one if no more than precision is lost.
         with contextlib.suppress(TypeError):
-            kind = array.astype(np.float32, casting="same_kind") if wanted.kind == "V" else array
-            converted = kind.astype(wanted, casting="same_kind")
+            plain_array = array.astype(np.float32, casting="same_kind") if wanted.kind == "V" else array
+            converted = plain_array.astype(wanted, casting="same_kind")
             array = converted if converted.dtype.kind == "f" or np.array_equal(converted, array) else array
             dtype = array.dtype
     fits = array.ndim == len(spec.shape) and all(

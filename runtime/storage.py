@@ -107,11 +107,11 @@ def read_storage(unpack: Callable[[str], tuple[Any, ...]], stored_bytes: int, wo
 
     Raises ValueError for a kind or an order that it does not know.
     """
-    kind, exponent, significand, subnormals, finite, parts, group, top, side, *shape = unpack("6BIiB3Q")
-    if kind >= len(_KINDS) or side >= len(_SIDES):
-        raise ValueError(f"storage {kind}, side {side}")
+    kind_code, exponent, significand, subnormals, finite, parts, group, top, side, *shape = unpack("6BIiB3Q")
+    if kind_code >= len(_KINDS) or side >= len(_SIDES):
+        raise ValueError(f"storage {kind_code}, side {side}")
     encoding = Encoding(
-        kind=_KINDS[kind],
+        kind=_KINDS[kind_code],
         exponent_bits=exponent,
         significand_bits=significand,
         subnormals=bool(subnormals),

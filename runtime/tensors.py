@@ -29,8 +29,8 @@ def array_dtype(name: str) -> np.dtype[Any]:
         import ml_dtypes
     except ImportError:
         return bits_dtype(name)
-    found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
-    return found
+    dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+    return dtype
 
 
 def bits_dtype(name: str) -> np.dtype[Any]:

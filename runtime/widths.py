@@ -49,9 +49,9 @@ def choose(ranges: Sequence[WidthRange], given: Any) -> list[Chosen | WidthByRat
     operands to them. A WidthByRatio that has a width already stands for that. Raises NumcError for a layer or an
     operand that is not there, and for anything else.
     """
-    found: list[Chosen | WidthByRatio] = [(r.exponent[1], r.significand[1]) for r in ranges]
+    choices: list[Chosen | WidthByRatio] = [(r.exponent[1], r.significand[1]) for r in ranges]
     if given is None:
-        return found
+        return choices
     if not ranges:
         raise NumcError("widths: this program has none to choose: compile it with open ones, such as bfp(16,3,2..4)")
     for pattern, value in (given if isinstance(given, Mapping) else {"*": given}).items():
@@ -61,12 +61,12 @@ def choose(ranges: Sequence[WidthRange], given: Any) -> list[Chosen | WidthByRat
         by_operand = value if isinstance(value, Mapping) else None
         for n in layers:
             if by_operand is None:
-                found[n] = _checked(ranges[n], value)
+                choices[n] = _checked(ranges[n], value)
             elif ranges[n].operand in by_operand:
-                found[n] = _checked(ranges[n], by_operand[ranges[n].operand])
+                choices[n] = _checked(ranges[n], by_operand[ranges[n].operand])
         if by_operand is not None:
             _check_operands(pattern, by_operand, [ranges[n].operand for n in layers])
-    return found
+    return choices
 
 
 def layers_like(layers: Iterable[str], pattern: Any) -> list[int]:

@@ -232,11 +232,11 @@ class _Search:
 
     def needed(self, layers: Sequence[int]) -> tuple[Kept, ...]:
         """Return the layers of a set, each with the error without it."""
-        found = []
+        kept = []
         for position in layers:
             row, without = self._rows[position], self.error([p for p in layers if p != position])
-            found.append(Kept(position, row["layer"], row["shape"], row["fma"], without))
-        return tuple(found)
+            kept.append(Kept(position, row["layer"], row["shape"], row["fma"], without))
+        return tuple(kept)
 
     def text(self, layers: Sequence[int]) -> str:
         """Return the text of the policy that keeps `layers` in fp32."""

@@ -210,7 +210,7 @@ class Column:
 
 def _columns(fmas: Sequence[str] | Mapping[str, str], policies: Mapping[str, Any] | Sequence[Any]) -> list[Column]:
     """Return the columns, fp32 first. Names or texts of the same arithmetic give one column, under the first name."""
-    found: dict[str, Column] = {}
+    columns: dict[str, Column] = {}
     named = dict(fmas) if isinstance(fmas, Mapping) else {text: text for text in checked_texts(fmas, "fmas")}
     for name, text in named.items():
         if not isinstance(name, str) or not name.strip() or not isinstance(text, str):
@@ -221,10 +221,10 @@ def _columns(fmas: Sequence[str] | Mapping[str, str], policies: Mapping[str, Any
             )
     plain = [Column.plain(text, name) for name, text in {"fp32": "fp32", **named}.items()]
     for column in [*plain, *_policies(policies)]:
-        if any(column.name == other.name for other in found.values()):
+        if any(column.name == other.name for other in columns.values()):
             column = replace(column, name=f"policy {column.name}")  # a preset or a file that is called like an operator
-        found.setdefault(str(column.options.resolved()[0]), column)
-    return list(found.values())
+        columns.setdefault(str(column.options.resolved()[0]), column)
+    return list(columns.values())
 
 
 def _policies(given: Mapping[str, Any] | Sequence[Any]) -> list[Column]:
@@ -259,7 +259,7 @@ class _Work:
 
     def run(self, number: int, peer: Peer | None, progress: Progress | None) -> Result:
         """Compute the result of one column."""
-        column, found = self.columns[number], self.tables[number]
+        column, table = self.columns[number], self.tables[number]
 
         def say(what: str, done: float) -> None:
             if progress is not None:
@@ -276,7 +276,7 @@ class _Work:
         seconds, fp32 = self._time(program)
         say("counting", 0.65)
         counted = self._statistics(column, lambda done: say("counting", 0.65 + 0.35 * done))
-        costs = report(found.decisions, free=1)
+        costs = report(table.decisions, free=1)
         weights, packed = _weights(made)
         # The counted number if there is one: the other does not know free sizes and the number of executions of a loop.
         fmas = costs.total()["fmas"] // self.data.fixed
@@ -284,7 +284,7 @@ class _Work:
             fmas = sum(row.fmas for row in counted.rows) // self.data.samples
         return Result(
             name=column.name,
-            policy=str(found.policy),
+            policy=str(table.policy),
             metrics=sums.values(),
             shares=sums.shares(),
             error=sums.error.relative,
@@ -297,7 +297,7 @@ class _Work:
             weights=weights,
             packed=packed,
             layers=layers,
-            table=tuple(decided(found.layers, found.policy)),
+            table=tuple(decided(table.layers, table.policy)),
             onnxruntime=peer.agreement() if peer is not None else None,
             statistics=counted,
             apart=apart,
@@ -323,7 +323,7 @@ class _Work:
                 apart.add(key[0])
 
         for step, (inputs, labels) in enumerate(self.data):
-            streams = [layer_outputs(one, inputs, threads=self.threads, seed=step) for one in pair]
+            streams = [layer_outputs(side, inputs, threads=self.threads, seed=step) for side in pair]
             outputs, wanted = side_by_side(streams, keys, add)
             sums.add(outputs[self.output.name], wanted[self.output.name], labels)
             if peer is not None:
@@ -339,10 +339,10 @@ class _Work:
         best = {program: np.inf, self._reference: np.inf}
         begin = time.perf_counter()
         for done in range(_ROUNDS):
-            for one in best:
+            for timed in best:
                 start = time.perf_counter()
-                one(inputs, threads=self.threads, seed=0)
-                best[one] = min(best[one], time.perf_counter() - start)
+                timed(inputs, threads=self.threads, seed=0)
+                best[timed] = min(best[timed], time.perf_counter() - start)
             if done >= 1 and time.perf_counter() - begin > _SECONDS:
                 break
         return float(best[program]), float(best[self._reference])
@@ -373,16 +373,16 @@ def _results(
 
     tell: called with those that are there, whenever one is.
     """
-    found = {key: result for key in keys if (result := store.get(key)) is not None}
+    by_key = {key: result for key in keys if (result := store.get(key)) is not None}
     for number, key in enumerate(keys):
-        if key not in found:
+        if key not in by_key:
             try:
-                found[key] = work.run(number, peer if number == 0 else None, progress)
-                store.put(key, found[key])
-                tell(found)
+                by_key[key] = work.run(number, peer if number == 0 else None, progress)
+                store.put(key, by_key[key])
+                tell(by_key)
             except KeyboardInterrupt:
-                raise Interrupted(len(found), len(keys), store.path) from None
-    return found
+                raise Interrupted(len(by_key), len(keys), store.path) from None
+    return by_key
 
 
 def _weights(made: Contents) -> tuple[int, int]:
@@ -415,10 +415,10 @@ def named_output(name: str | None, outputs: Sequence[TensorSpec]) -> TensorSpec:
     if name is not None and checked(name, "output", str, "the name of an output") not in names:
         known = ", ".join(map(quoted, names))
         raise NumcError(f"output {quoted(name)}: no such output{did_you_mean(name, names)}: the model has {known}")
-    found = outputs[names.index(name) if name is not None else 0]
-    if not found.dtype.startswith("float") and found.dtype not in NARROW:
-        raise NumcError(f"output {quoted(found.name)}: is {found.dtype}: want an output of floats to compare")
-    return found
+    output = outputs[names.index(name) if name is not None else 0]
+    if not output.dtype.startswith("float") and output.dtype not in NARROW:
+        raise NumcError(f"output {quoted(output.name)}: is {output.dtype}: want an output of floats to compare")
+    return output
 
 
 def _digest(imported: Imported) -> str:
@@ -436,10 +436,10 @@ def _key(digest: str, policy: str, about: Sequence[object]) -> str:
 
 
 def _versions() -> dict[str, str]:
-    found = {"numc": own_version()}
+    versions = {"numc": own_version()}
     for package in ("torch-mlir", "onnxruntime", "numpy"):
         if (version := version_of(package)) is not None:
-            found[package] = version
-    found["Python"] = platform.python_version()
-    found["machine"] = processor_name()
-    return found
+            versions[package] = version
+    versions["Python"] = platform.python_version()
+    versions["machine"] = processor_name()
+    return versions

@@ -152,20 +152,20 @@ class Report:
         return self._sum("joules")
 
     def _sum(self, key: str) -> float | None:
-        found = [getattr(cost, key) for cost in self.costs]
-        return None if self.machine is None or None in found else sum(found)
+        amounts = [getattr(cost, key) for cost in self.costs]
+        return None if self.machine is None or None in amounts else sum(amounts)
 
     def total(self) -> dict[str, Any]:
         """Return the sums over all contractions, with averages over FMAs, and with the speed-ups that are known."""
         keys = ["fmas", "bf16_multiplications", "area_time", "bytes"]
-        found: dict[str, Any] = {key: sum(getattr(cost, key) for cost in self.costs) for key in keys}
-        found |= {"iso_area": self.iso_area, "passes": self.passes}
+        totals: dict[str, Any] = {key: sum(getattr(cost, key) for cost in self.costs) for key in keys}
+        totals |= {"iso_area": self.iso_area, "passes": self.passes}
         if self.machine is not None:
-            found |= {key: self._sum(key) for key in ("moved", "cycles", "seconds", "joules")}
-            found["speed_up"] = self.speed_up
+            totals |= {key: self._sum(key) for key in ("moved", "cycles", "seconds", "joules")}
+            totals["speed_up"] = self.speed_up
         if self.fma_share is not None:
-            found |= {"fma_share": self.fma_share, "step_speed_up": self.step_speed_up}
-        return found
+            totals |= {"fma_share": self.fma_share, "step_speed_up": self.step_speed_up}
+        return totals
 
     def as_json(self) -> dict[str, Any]:
         """Return the report in types that JSON has."""
@@ -264,7 +264,7 @@ def _cost(layer: Layer, fma: Fma, machine: Machine | None, align: int | None) ->
     formats = (fma.a.format, fma.b.format, fma.acc.format)
     sizes = [math.prod(n or 0 for n in shape) for shape in layer.operands]
     stored = [_bytes(size, fmt, align) for size, fmt in zip(sizes, formats, strict=True)]
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "layer": layer.name,
         "kind": layer.kind,
         "role": layer.role,
@@ -278,7 +278,7 @@ def _cost(layer: Layer, fma: Fma, machine: Machine | None, align: int | None) ->
         "bytes": sum(stored),
         "passes": passes(*formats[:2]),
     }
-    return Cost(**found, **({} if machine is None else _estimate(layer, fma, stored, machine)))
+    return Cost(**fields, **({} if machine is None else _estimate(layer, fma, stored, machine)))
 
 
 def _bytes(values: int, fmt: Format | GroupFormat, align: int | None) -> int:

@@ -48,12 +48,12 @@ class Data:
 
     def __iter__(self) -> Iterator[tuple[dict[str, Array], Array | None]]:
         for start, end in self.steps:
-            given = {name: _cut(array, self.axis[name], start, end) for name, array in self.inputs.items()}
+            batch = {name: _cut(array, self.axis[name], start, end) for name, array in self.inputs.items()}
             first = next((axis for axis in self.axis.values() if axis is not None), None)
             labels = self.labels
             if labels is not None and first is not None:
                 labels = _cut(labels, min(first, labels.ndim - 1), start, end)
-            yield given, labels
+            yield batch, labels
 
     def sha256(self) -> str:
         """Return a hash of all values and of the batches."""
@@ -218,10 +218,10 @@ def check_values(name: str, array: Array) -> None:
     array = as_numbers(array)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         bad = ~np.isfinite(array)
-        place = ", ".join(str(int(n)) for n in np.argwhere(bad)[0])
-        kind = "NaN" if np.isnan(array[bad][0]) else "an infinity"
+        index = ", ".join(str(int(n)) for n in np.argwhere(bad)[0])
+        special = "NaN" if np.isnan(array[bad][0]) else "an infinity"
         count = f"{int(bad.sum())} values in all that are not finite"
-        raise NumcError(f"data {quoted(name)}: has {kind} at [{place}], {count}: remove them")
+        raise NumcError(f"data {quoted(name)}: has {special} at [{index}], {count}: remove them")
 
 
 def _labels(given: Any, samples: int, output: TensorSpec, axis: Mapping[str, int | None]) -> Array:

@@ -148,12 +148,12 @@ def _runs(inputs: Any) -> Sequence[Mapping[str, Array]]:
     runs = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
     if not runs:
         raise NumcError("inputs: got no run, want the arrays of at least 1")
-    found: list[Mapping[str, Array]] = []
+    checked_runs: list[Mapping[str, Array]] = []
     for arrays in runs:
-        found.append(checked(arrays, "inputs", Mapping, "arrays by name of the input"))
-        for name, value in found[-1].items():
+        checked_runs.append(checked(arrays, "inputs", Mapping, "arrays by name of the input"))
+        for name, value in checked_runs[-1].items():
             check_values(name, as_array(f"input {quoted(name)}", value))
-    return found
+    return checked_runs
 
 
 def load_program(path: str | os.PathLike[str]) -> Program:
@@ -189,8 +189,8 @@ def _layer_keys(contractions: Sequence[Mapping[str, Any]]) -> dict[int, tuple[st
 def _positions(rows: Sequence[Mapping[str, Any]], key: tuple[str, int], count: int) -> tuple[int, ...]:
     """Return the positions in the model of one of `count` contractions of a name."""
     name, number = key
-    found = tuple(row["position"] for row in rows if row["layer"] == name and row["position"] is not None)
-    return found[number : number + 1] if len(found) == count else found
+    positions = tuple(row["position"] for row in rows if row["layer"] == name and row["position"] is not None)
+    return positions[number : number + 1] if len(positions) == count else positions
 
 
 def side_by_side(
@@ -214,10 +214,10 @@ def side_by_side(
                 key = keys[side].get(layer.position)
                 if key is None:
                     continue
-                place = key, layer.execution
-                waiting[side][place] = layer
-                if place in waiting[1 - side]:
-                    add(key, waiting[0].pop(place), waiting[1].pop(place))
+                execution = key, layer.execution
+                waiting[side][execution] = layer
+                if execution in waiting[1 - side]:
+                    add(key, waiting[0].pop(execution), waiting[1].pop(execution))
     return outputs
 
 

@@ -127,9 +127,9 @@ class Differences:
 
 def difference(a: Array, b: Array) -> Difference:
     """Return the difference of two arrays of equal shape and type."""
-    found = Differences()
-    found.add(a, b)
-    return found.result()
+    differences = Differences()
+    differences.add(a, b)
+    return differences.result()
 
 
 def _bits(x: Array) -> Array:

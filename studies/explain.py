@@ -44,16 +44,16 @@ def explain(
         if inputs is not None:
             raise NumcError(f"{title_of(model)}: a file has its inputs: leave them out")
         return policy_table(load(model, shapes=fixed, purpose="explain"), options)
-    kind = type(model).__name__
-    frontend = pytorch(kind)
+    type_name = type(model).__name__
+    frontend = pytorch(type_name)
     if fixed:
-        raise NumcError(f"{kind}: shapes and values are for files: the inputs say what sizes are")
-    if kind == "ExportedProgram":
+        raise NumcError(f"{type_name}: shapes and values are for files: the inputs say what sizes are")
+    if type_name == "ExportedProgram":
         return policy_table(frontend.load(model, inputs), options)
     if not callable(model):
-        raise NumcError(f"cannot explain a {kind}: want a file name, a torch.nn.Module or a function")
+        raise NumcError(f"cannot explain a {type_name}: want a file name, a torch.nn.Module or a function")
     if inputs is None:
-        raise NumcError(f"{kind}: it is run to see what it does: give its inputs")
+        raise NumcError(f"{type_name}: it is run to see what it does: give its inputs")
     from numc.compiler.torch_compile import backend
 
     return backend.explain(model, inputs, options)

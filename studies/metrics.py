@@ -83,8 +83,10 @@ def check_metrics(names: Sequence[str], labels: Array | None, output: TensorSpec
     check_names(names)
     for name in names:
         if METRICS[name].needs and (labels is None or labels.dtype.kind == "f"):
-            given = "values" if labels is not None else "none"
-            raise NumcError(f"metric '{name}': needs labels that are class numbers, got {given}: give --labels FILE")
+            label_kind = "values" if labels is not None else "none"
+            raise NumcError(
+                f"metric '{name}': needs labels that are class numbers, got {label_kind}: give --labels FILE"
+            )
     if "top5" in names and output.shape and output.shape[-1] is not None and output.shape[-1] <= 5:
         raise NumcError(f"metric 'top5': the output has {output.shape[-1]} classes: every label is among five")
     return tuple(dict.fromkeys(names))
@@ -160,17 +162,17 @@ class Sums:
 
     def values(self) -> dict[str, float]:
         """Return the metrics over all batches added so far."""
-        found = {}
+        metrics = {}
         for name in self.metrics:
             if name == "mse":
-                found[name] = self._wanted.mean
+                metrics[name] = self._wanted.mean
             elif name == "cosine":
                 product = math.sqrt(self._xx) * math.sqrt(self._rr)
-                found[name] = _cosine(self._xr / product) if product else (1.0 if self._xx == self._rr else 0.0)
+                metrics[name] = _cosine(self._xr / product) if product else (1.0 if self._xx == self._rr else 0.0)
             else:
                 mean = self._sum[name] / self._count
-                found[name] = _exp(mean) if name == "perplexity" else mean
-        return found
+                metrics[name] = _exp(mean) if name == "perplexity" else mean
+        return metrics
 
 
 def _cosine(x: float) -> float:

@@ -41,12 +41,14 @@ class Peer:
             self._give_up(error)
             return
         self._fixed: dict[str, Array] = {}
-        for given in self._session.get_inputs():
-            value = fixed.get(given.name)
+        for model_input in self._session.get_inputs():
+            value = fixed.get(model_input.name)
             if isinstance(value, np.ndarray):
-                kind = given.type.removeprefix("tensor(").removesuffix(")")
-                value = value.astype({"float": "float32", "double": "float64"}.get(kind, kind))
-                self._fixed[given.name] = value.reshape([1] * len(given.shape)) if value.size == 1 else value
+                dtype = model_input.type.removeprefix("tensor(").removesuffix(")")
+                value = value.astype({"float": "float32", "double": "float64"}.get(dtype, dtype))
+                self._fixed[model_input.name] = (
+                    value.reshape([1] * len(model_input.shape)) if value.size == 1 else value
+                )
 
     @classmethod
     def find(cls, model: object, sources: Sequence[str], threads: int | None, fixed: Fixed) -> Peer | None:
@@ -64,13 +66,13 @@ class Peer:
         if self.note:
             return
         try:
-            (found,) = self._session.run([output], {**inputs, **self._fixed})
+            (peer_output,) = self._session.run([output], {**inputs, **self._fixed})
         except Exception as error:
             self._give_up(error)
             return
-        self._error.add(values, found)
+        self._error.add(values, peer_output)
         with np.errstate(all="ignore"):
-            apart = np.abs(values.astype(np.float64) - found)
+            apart = np.abs(values.astype(np.float64) - peer_output)
         self._largest = max(self._largest, float(np.nanmax(apart, initial=0.0)))
 
     def agreement(self) -> Agreement:

@@ -98,10 +98,10 @@ class Result:
 
     def as_json(self) -> dict[str, Any]:
         """Return the result in types that JSON has; numbers that are not finite are strings."""
-        found = asdict(replace(self, statistics=None))
+        fields = asdict(replace(self, statistics=None))
         if self.statistics is not None:
-            found["statistics"] = self.statistics.to_json()
-        return json_values(found)  # type: ignore[no-any-return]
+            fields["statistics"] = self.statistics.to_json()
+        return json_values(fields)  # type: ignore[no-any-return]
 
     @classmethod
     def of_json(cls, found: Mapping[str, Any]) -> Result:
@@ -181,8 +181,8 @@ class ComparisonData:
 
     def as_json(self) -> dict[str, Any]:
         """Return the comparison in types that JSON has; numbers that are not finite are strings."""
-        found = asdict(replace(self, results=()))
-        return {**found, "results": [result.as_json() for result in self.results]}
+        fields = asdict(replace(self, results=()))
+        return {**fields, "results": [result.as_json() for result in self.results]}
 
     def to_json(self) -> str:
         """Return the comparison as JSON text, which `Comparison.from_json` reads."""

@@ -28,24 +28,24 @@ class Store:
         if path is None or not path.exists():
             return
         try:
-            found = parsed(path.read_text(encoding="utf-8"))
-            if found["kind"] != _KIND or not isinstance(found["results"], dict):
+            content = parsed(path.read_text(encoding="utf-8"))
+            if content["kind"] != _KIND or not isinstance(content["results"], dict):
                 raise ValueError
-            other = found["sha256"]
+            other = content["sha256"]
         except OSError as error:
             raise NumcError(f"{path}: cannot read: {error.strerror or error}: name another file") from None
         except (ValueError, KeyError, TypeError, RecursionError):
             raise NumcError(f"{path}: not results of numc compare: name another file, or remove this one") from None
         if other != sha256:
-            model = shortened(found.get("model"))
+            model = shortened(content.get("model"))
             raise NumcError(f"{path}: results of another model ({model}): name another file, or remove this one")
-        self._content = found
+        self._content = content
 
     def get(self, key: str) -> Result | None:
         """Return the result with this key, or None."""
-        found = self._content["results"].get(key)
+        stored = self._content["results"].get(key)
         try:
-            return None if found is None else Result.of_json(found)
+            return None if stored is None else Result.of_json(stored)
         except (KeyError, TypeError, ValueError, NumcError):
             return None  # written by another version of numc: compute it again
 

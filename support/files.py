@@ -125,17 +125,17 @@ def read_bytes(path: str, offset: int, size: int) -> memoryview:
     Raises NumcError if they cannot be read.
     """
     # Memory that is not filled twice.
-    found, done = memoryview(mmap.mmap(-1, max(1, size), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))[:size], 0
+    buffer, done = memoryview(mmap.mmap(-1, max(1, size), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))[:size], 0
     try:
         with open(path, "rb", buffering=0) as file:
             while done < size:
-                count = os.preadv(file.fileno(), [found[done:]], offset + done)
+                count = os.preadv(file.fileno(), [buffer[done:]], offset + done)
                 if not count:
                     raise OSError(errno.EIO, "it became shorter while it was read")
                 done += count
     except OSError as error:
         raise NumcError(f"{path}: cannot read: {error.strerror or error}") from None
-    return found.toreadonly()
+    return buffer.toreadonly()
 
 
 def keep(texts: Mapping[str, str]) -> Path:

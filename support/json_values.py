@@ -24,11 +24,11 @@ def parsed(text: str | bytes, *, digits: int = _DIGITS, finite: bool = False) ->
         return int(number)
 
     try:
-        found = json.loads(text, parse_int=whole, parse_constant=_no_number if finite else None)
+        document = json.loads(text, parse_int=whole, parse_constant=_no_number if finite else None)
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    _check_depth(found)
-    return found
+    _check_depth(document)
+    return document
 
 
 def _no_number(text: str) -> None:
@@ -40,9 +40,9 @@ def _check_depth(value: Any) -> None:
     for _ in range(_DEPTH):
         level = [
             each
-            for one in level
-            if isinstance(one, dict | list)
-            for each in (one.values() if isinstance(one, dict) else one)
+            for container in level
+            if isinstance(container, dict | list)
+            for each in (container.values() if isinstance(container, dict) else container)
         ]
         if not level:
             return

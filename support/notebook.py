@@ -99,7 +99,7 @@ def line_of(values: Sequence[float]) -> str:
     low, high = values[0], values[-1]
     width, span = 480, (high - low) or 1.0
     places = sorted({round(6 + (width - 12) * (value - low) / span, 1) for value in values})
-    strokes = "".join(f"M{place:g} 4v16" for place in places)
+    strokes = "".join(f"M{x:g} 4v16" for x in places)
     ends = (
         f'<text x="6" y="36" fill="currentColor" font-size="11">{low:g}</text>'
         f'<text x="{width - 6}" y="36" fill="currentColor" font-size="11" text-anchor="end">{high:g}</text>'

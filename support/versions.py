@@ -24,9 +24,9 @@ def version_of(package: str) -> str | None:
     # The folder NAME-VERSION.dist-info, which installers write, says it before importlib.metadata is imported, which
     # takes longer than a compiled program needs to come from the cache.
     wanted = re.sub(r"[-_.]+", "-", package).lower()
-    for place in sys.path:
+    for directory in sys.path:
         with contextlib.suppress(OSError):
-            for entry in os.listdir(place or "."):
+            for entry in os.listdir(directory or "."):
                 name, dash, version = entry.removesuffix(".dist-info").partition("-")
                 if dash and entry.endswith(".dist-info") and re.sub(r"[-_.]+", "-", name).lower() == wanted:
                     return version
@@ -44,15 +44,15 @@ def check_torch_mlir() -> None:
 
     Called before MLIR is imported, since that may already fail in another version.
     """
-    given = os.environ.get(ANY_TORCH_MLIR, "")
-    if given not in ("", "any"):
-        raise NumcError(f"{ANY_TORCH_MLIR}: got {given!r}, want 'any', or nothing for version {TORCH_MLIR} alone")
-    found, install = version_of("torch-mlir"), f"pip install torch-mlir=={TORCH_MLIR}"
-    if found is None:
+    override = os.environ.get(ANY_TORCH_MLIR, "")
+    if override not in ("", "any"):
+        raise NumcError(f"{ANY_TORCH_MLIR}: got {override!r}, want 'any', or nothing for version {TORCH_MLIR} alone")
+    version, install = version_of("torch-mlir"), f"pip install torch-mlir=={TORCH_MLIR}"
+    if version is None:
         raise NumcError(f"torch-mlir is not installed: {install}")
-    if found != TORCH_MLIR and not given:
+    if version != TORCH_MLIR and not override:
         risk = f"{ANY_TORCH_MLIR}=any goes on with it at your own risk"
-        raise NumcError(f"torch-mlir {found} is installed, numc is made for {TORCH_MLIR}: {install}; {risk}")
+        raise NumcError(f"torch-mlir {version} is installed, numc is made for {TORCH_MLIR}: {install}; {risk}")
 
 
 def own_version() -> str:

@@ -93,8 +93,8 @@ class OptimizerState:
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _before_step(self, *_: Any) -> None:
         self._narrow()  # what others have put into the state
-        found = list(self._in_codes(self._optimizer.state.values()))
-        for (state, name, held), room in zip(found, _rooms([held.codes for _, _, held in found]), strict=True):
+        entries = list(self._in_codes(self._optimizer.state.values()))
+        for (state, name, held), room in zip(entries, _rooms([held.codes for _, _, held in entries]), strict=True):
             held.wide.data = room.copy_(_values(held.codes, held.to))
             state[name] = held.wide
 
@@ -140,10 +140,10 @@ class OptimizerState:
         first = self._seed + _STEP * self._optimizer.state[KEY]["steps"]
         for number, parameter in enumerate(self._parameters()):
             state = self._optimizer.state.get(parameter, {})
-            found = {name: value for name, value in state.items() if _is_wide(value, parameter)}
-            for place, (name, value) in enumerate(found.items()):
+            tensors = {name: value for name, value in state.items() if _is_wide(value, parameter)}
+            for index, (name, value) in enumerate(tensors.items()):
                 if (to := self._formats.get(name, self._formats.get(""))) is not None:
-                    codes = _codes(value, to, (first + _PARAMETER * number + place) % 2**64)
+                    codes = _codes(value, to, (first + _PARAMETER * number + index) % 2**64)
                     wide = value if made_in_step else value.new_empty(0)
                     new = _Held(wide, torch.empty_like(value, dtype=codes.dtype), to)
                     held = self._held.setdefault((parameter, name), new)
@@ -154,14 +154,14 @@ class OptimizerState:
         """Raise NumcError for formats that the state of the optimizer has no tensors for."""
         states = (self._optimizer.state.get(parameter, {}) for parameter in self._parameters())
         known = sorted({name for state in states for name in state})
-        kind = type(self._optimizer).__name__
+        type_name = type(self._optimizer).__name__
         for name in self._formats:
             if name and known and name not in known:
-                raise NumcError(f"OptimizerState: {kind} keeps no {quoted(name)}: want some of {', '.join(known)}")
+                raise NumcError(f"OptimizerState: {type_name} keeps no {quoted(name)}: want some of {', '.join(known)}")
         if not self._held and any(self._formats.values()) and any(p.grad is not None for p in self._parameters()):
             raise NumcError(
-                f"OptimizerState: {kind} keeps no float32 tensor of the shape of its parameter: want an optimizer with "
-                "such a state, as SGD with momentum or Adam"
+                f"OptimizerState: {type_name} keeps no float32 tensor of the shape of its parameter: want an optimizer "
+                "with such a state, as SGD with momentum or Adam"
             )
 
     def _parameters(self) -> Iterator[Tensor]:

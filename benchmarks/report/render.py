@@ -56,14 +56,14 @@ def _paragraph(sections: Mapping[str, Mapping[str, Any]], only: str) -> str:
     m = measured[0]["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in m["versions"].items())
     features = [name for name in m["features"] if name in FEATURES or name.startswith("amx")]
-    kind = "virtual machine" if m["virtual"] else "machine"
+    host_type = "virtual machine" if m["virtual"] else "machine"
     dates = sorted({section["date"] for section in measured})
     commits = sorted({section["commit"] for section in measured})
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     load = max(section["load"] for section in measured)
     quick = " Quick run: few repetitions." if any(section["quick"] for section in measured) else ""
     return (
-        f"{f'Only for {only}: ' if only else ''}{m['processor']}, {m['cpus']} CPUs of a shared {kind}, with "
+        f"{f'Only for {only}: ' if only else ''}{m['processor']}, {m['cpus']} CPUs of a shared {host_type}, with "
         f"{', '.join(features)}. {versions}. Measured {when} at {', '.join(commits)}; the load average was up to "
         f"{load:.1f} when a section began, the benchmark itself included.{quick}"
     )

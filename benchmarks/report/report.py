@@ -295,14 +295,14 @@ def training(rows: Rows) -> Table:
     peers = ("eager", "inductor")
     alone = {r["model"]: r["alone"] for r in rows}
     theirs = {r["model"]: [duration(r[f"{peer}_seconds"]) for peer in peers] for r in rows}
-    found = {r["operator"]: [s["ratio"] for s in rows if s["operator"] == r["operator"]] for r in rows}
+    by_operator = {r["operator"]: [s["ratio"] for s in rows if s["operator"] == r["operator"]] for r in rows}
     aims = {r["operator"]: r["aim"] for r in rows}
-    means = {name: geometric_mean(ratios) for name, ratios in found.items()}
+    means = {name: geometric_mean(ratios) for name, ratios in by_operator.items()}
     body = [(*row, number(alone[row[0]]), *theirs[row[0]]) for row in table.rows]
     mean = number(geometric_mean(list(alone.values())))
-    body += [("geometric mean", *(against(means[name], aims[name]) for name in found), mean, "", "")]
+    body += [("geometric mean", *(against(means[name], aims[name]) for name in by_operator), mean, "", "")]
     body += [("at most, mean", *map(number, aims.values()), "", "", "")]
-    each = (number(next(r["must"] for r in rows if r["operator"] == n)) for n in found)
+    each = (number(next(r["must"] for r in rows if r["operator"] == n)) for n in by_operator)
     body += [("at most, each", *each, "", "", "")]
     return Table((*table.columns, "multiply-adds alone", "eager torch", "inductor"), tuple(body))
 

@@ -60,10 +60,10 @@ def inner_loop(module: ir.Module, fma: Fma, width: int) -> Loop:
 
     Raises ValueError if no loop looks like one.
     """
-    found = [loop for op in _innermost_loops(module) if (loop := _loop(op, fma, width))]
-    if not found:
+    loops = [loop for op in _innermost_loops(module) if (loop := _loop(op, fma, width))]
+    if not loops:
         raise ValueError(f"no inner loop of a contraction under {fma}")
-    return min(found, key=lambda loop: loop.fmas + loop.others)
+    return min(loops, key=lambda loop: loop.fmas + loop.others)
 
 
 def _innermost_loops(module: ir.Module) -> Iterator[ir.Operation]:
@@ -186,12 +186,12 @@ def _lines(code: str, function: str) -> list[tuple[str, str, str]]:
 
 def _jumps(lines: Sequence[tuple[str, str, str]]) -> list[tuple[int, int]]:
     """The loops of a function: from where a jump goes back to, to that jump."""
-    place = {int(address, 16): n for n, (address, _, _) in enumerate(lines)}
+    line_of = {int(address, 16): n for n, (address, _, _) in enumerate(lines)}
     jumps = []
     for n, (_, name, rest) in enumerate(lines):
         target = re.search(r"\b([0-9a-f]+) <", rest)
-        if re.match(r"j|b$|b\.|[ct]bn?z$", name) and target and place.get(int(target[1], 16), n + 1) <= n:
-            jumps.append((place[int(target[1], 16)], n))
+        if re.match(r"j|b$|b\.|[ct]bn?z$", name) and target and line_of.get(int(target[1], 16), n + 1) <= n:
+            jumps.append((line_of[int(target[1], 16)], n))
     return jumps
 
 

@@ -164,8 +164,8 @@ def activations(seconds: float, quick: bool) -> list[Row]:
         theirs = eager["peak_mib"] - eager["imports"]
         for operator, must in LARGE_STEP_MEMORY.items():
             with tempfile.TemporaryDirectory() as cache:
-                found = _training(name, operator, cache, steps=2)  # other processes compile
-            row = {"model": name, "operator": operator, "mib": found["peak_mib"] - found["imports"], "must": must}
+                training = _training(name, operator, cache, steps=2)  # other processes compile
+            row = {"model": name, "operator": operator, "mib": training["peak_mib"] - training["imports"], "must": must}
             rows.append({**row, "eager_mib": theirs, "ratio": row["mib"] / theirs})
     return rows
 

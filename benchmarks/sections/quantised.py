@@ -135,14 +135,14 @@ def _convolution(
     }  # fmt: skip
     inputs = ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz", "b"]
     node = helper.make_node("QLinearConv", inputs, ["y"], pads=[window // 2] * 4, group=groups)
-    kind = "depthwise " if groups > 1 else ""
-    name = f"QLinearConv {kind}{window}x{window}, {channels} to {filters}, {size}x{size}"
+    prefix = "depthwise " if groups > 1 else ""
+    name = f"QLinearConv {prefix}{window}x{window}, {channels} to {filters}, {size}x{size}"
     return name, node, rng.integers(0, 256, (1, channels, size, size)).astype(np.uint8), constants
 
 
 def _save(node: onnx.NodeProto, image: np.ndarray, constants: dict[str, np.ndarray], path: Path) -> None:
     stored = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
-    given = helper.make_tensor_value_info("x", TensorProto.UINT8, image.shape)
-    graph = helper.make_graph([node], "g", [given], [helper.make_empty_tensor_value_info("y")], stored)
+    image_info = helper.make_tensor_value_info("x", TensorProto.UINT8, image.shape)
+    graph = helper.make_graph([node], "g", [image_info], [helper.make_empty_tensor_value_info("y")], stored)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
     onnx.save(onnx.shape_inference.infer_shapes(model), path)

@@ -36,19 +36,19 @@ def search(seconds: float, quick: bool) -> list[Row]:
     # A compiled candidate must not come from a cache, because a search never has it there.
     with graphs.folder() as folder, mock.patch.dict(os.environ, NUMC_CACHE_SIZE="0"):
         for name, case in (("digits CNN", _digits), ("light_resnet50", _resnet50))[: 1 if quick else 2]:
-            given, policy_of = _subject(*case(folder))
+            subject, policy_of = _subject(*case(folder))
             rng = np.random.default_rng(0)
-            shared, own = Evaluator(given), Evaluator({**given, "open": ""})
+            shared, own = Evaluator(subject), Evaluator({**subject, "open": ""})
             _checked(shared(policy_of(rng), SPLIT))  # compiles the program that serves all
             trials = [policy_of(rng) for _ in range(1 if quick else 3)]
             open_answers = [_checked(shared(policy, SPLIT)) for policy in trials]
             own_answers = [_checked(own(policy, SPLIT)) for policy in trials]
-            assert [one.value for one in open_answers] == [one.value for one in own_answers]
-            once = [median(one.seconds for one in answers) for answers in (open_answers, own_answers)]
-            row = {"model": name, "samples": given["data"][SPLIT]["steps"][-1][1], "must": SEARCH_SPEEDUP}
+            assert [answer.value for answer in open_answers] == [answer.value for answer in own_answers]
+            once = [median(answer.seconds for answer in answers) for answers in (open_answers, own_answers)]
+            row = {"model": name, "samples": subject["data"][SPLIT]["steps"][-1][1], "must": SEARCH_SPEEDUP}
             row |= {"seconds": once[0], "compiling_seconds": once[1], "speedup": once[1] / once[0]}
             count = max(4, int(seconds / once[0]))
-            row["rates"] = {n: _rate(given, n, [policy_of(rng) for _ in range(count)]) for n in WORKERS}
+            row["rates"] = {n: _rate(subject, n, [policy_of(rng) for _ in range(count)]) for n in WORKERS}
             rows.append(row)
     return rows
 

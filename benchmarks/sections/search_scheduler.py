@@ -45,8 +45,8 @@ def measure(tasks: int, threads: int, layers: int) -> dict[str, float]:
     ]
     try:
         scheduler = psutil.Process(started[0].pid)
-        given = message(None, {}, metric="evaluate", output="", threads=None, function=FUNCTION)
-        with Cluster(given, address=address) as cluster:
+        request = message(None, {}, metric="evaluate", output="", threads=None, function=FUNCTION)
+        with Cluster(request, address=address) as cluster:
             list(cluster.evaluate(policies(threads, layers), "search"))
             before, own = scheduler.cpu_times(), time.process_time()
             done = len(list(cluster.evaluate(policies(tasks, layers), "search")))

@@ -90,14 +90,14 @@ def streams(seconds: float, quick: bool) -> list[Row]:
         timings = in_turns(calls, seconds=seconds, threads=2)
         row: Row = {"model": name, "measured": ratio(timings, "sequence", "side by side")}
         for threads in STREAM_THREADS:
-            found = profile.schedule(threads=threads)
-            limited = profile.schedule(threads=threads, memory=found.sequence_peak)
+            schedule = profile.schedule(threads=threads)
+            limited = profile.schedule(threads=threads, memory=schedule.sequence_peak)
             row |= {
-                "operations": len(found.graph.operations),
-                f"seconds_{threads}": found.sequence,
-                f"idle_{threads}": found.idle,
-                f"speedup_{threads}": found.speedup,
-                f"memory_{threads}": found.peak / found.sequence_peak - 1,
+                "operations": len(schedule.graph.operations),
+                f"seconds_{threads}": schedule.sequence,
+                f"idle_{threads}": schedule.idle,
+                f"speedup_{threads}": schedule.speedup,
+                f"memory_{threads}": schedule.peak / schedule.sequence_peak - 1,
                 f"limited_{threads}": limited.speedup,
             }
         rows.append(row)

@@ -31,18 +31,18 @@ def info_command(want_json: bool) -> None:
     """List the programs in the cache, the most recently used first."""
     from numc.compiler.cache import cache
 
-    found = cache.info()
+    info = cache.info()
     if want_json:
-        output.as_json(found)
+        output.as_json(info)
         return
     columns = ("model", "fma", "ops", "target", "bytes", "used")
     rows = [
         [*(row[c] for c in columns[:-1]), datetime.fromtimestamp(row["used"]).isoformat(" ", "seconds")]
-        for row in found["programs"]
+        for row in info["programs"]
     ]
     output.table(columns, rows)
-    limit = f"{found['limit']:,} bytes" if found["limit"] else "0 bytes: it is off"
-    said = f"{found['folder'] or 'no folder'}: {len(rows)} programs, {found['bytes']:,} bytes, at most {limit}"
+    limit = f"{info['limit']:,} bytes" if info["limit"] else "0 bytes: it is off"
+    said = f"{info['folder'] or 'no folder'}: {len(rows)} programs, {info['bytes']:,} bytes, at most {limit}"
     output.say(said, err=not sys.stdout.isatty())
 
 

@@ -242,8 +242,8 @@ def command_line(context: click.Context, model: str) -> str:
         if option.is_flag:
             words.append(option.secondary_opts[0] if option.secondary_opts and not value else option.opts[0])
             continue
-        for one in value if isinstance(value, tuple) else (value,):
-            words += [option.opts[0], str(one)]
+        for argument in value if isinstance(value, tuple) else (value,):
+            words += [option.opts[0], str(argument)]
     return shlex.join(words)
 
 

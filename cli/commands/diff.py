@@ -65,32 +65,32 @@ def diff_command(
     programs = _programs(sides)
     inputs = _inputs(samples, data, programs[0].inputs)
     with output.progress("comparing layers") as progress:
-        found = diff(programs[0], programs[1], inputs, threads=threads, seed=seed, progress=progress)
+        comparison = diff(programs[0], programs[1], inputs, threads=threads, seed=seed, progress=progress)
     if want_json:
-        output.as_json(found.to_json())
+        output.as_json(comparison.to_json())
         return
     columns = ("#", "layer", "a", "b", "differ", "largest", "relative", "ulp")
     rows: list[list[object]] = []
-    for layer in found.layers:
+    for layer in comparison.layers:
         d, runs = layer.difference, f" ({layer.executions} times)" if layer.executions > 1 else ""
         rows.append([_place(layer.positions), f"{layer.name}{runs}", layer.fma_a, layer.fma_b, *_cells(d)])
-    for result in found.outputs:
+    for result in comparison.outputs:
         if result.difference is None:
             shapes = [output.dims(shape) for shape in (result.shape_a, result.shape_b)]
             rows.append(["-", f"output {result.name}", *shapes, "-", "-", "-", "-"])
         else:
             rows.append(["-", f"output {result.name}", "-", "-", *_cells(result.difference)])
     output.table(columns, rows)
-    if found.apart:
-        names = ", ".join(found.apart)
+    if comparison.apart:
+        names = ", ".join(comparison.apart)
         output.say(f"not compared, because they are not computed alike or not by a kernel: {names}")
-    if found.first is not None:
-        layer = found.first
+    if comparison.first is not None:
+        layer = comparison.first
         output.say(f"first difference: layer {_place(layer.positions)} '{layer.name}', {layer.difference.first}")
-    elif found.same:
+    elif comparison.same:
         click.echo("no difference: every bit that was compared is the same")
     else:
-        first = next(o for o in found.outputs if o.difference is None or o.difference.differ)
+        first = next(o for o in comparison.outputs if o.difference is None or o.difference.differ)
         where = "" if first.difference is None else f", {first.difference.first}"
         output.say(f"first difference: after the last layer, in output '{first.name}'{where}")
 

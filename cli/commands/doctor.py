@@ -63,13 +63,13 @@ VARIABLES = {
 @click.pass_context
 def doctor_command(context: click.Context, want_json: bool) -> None:
     """Print what numc finds on this machine: versions, processor, targets, cache, limits, and what is missing."""
-    found = _findings()
+    findings = _findings()
     if want_json:
-        output.as_json(found)
+        output.as_json(findings)
     else:
-        for title, value in found.items():
+        for title, value in findings.items():
             _print(title, value)
-    if found["problems"]:
+    if findings["problems"]:
         context.exit(1)
 
 
@@ -86,7 +86,7 @@ def _findings() -> dict[str, Any]:
             return None
 
     tried(check_torch_mlir)
-    found = {
+    findings = {
         "versions": {"numc": own_version(), "Python": platform.python_version()}
         | {name: version_of(name) for name in (*_NEEDED, *(name for name in _EXTRAS if _is_package(name)))},
         "system": {"platform": platform.platform(), "C library": " ".join(platform.libc_ver())},
@@ -98,7 +98,7 @@ def _findings() -> dict[str, Any]:
         "missing": {name: f"{use}: {how}" for name, (use, how) in _EXTRAS.items() if not _is_there(name)},
     }
     tried(_product)
-    return {**found, "problems": problems}
+    return {**findings, "problems": problems}
 
 
 def _is_package(name: str) -> bool:
@@ -143,14 +143,14 @@ def _runtime() -> dict[str, Any]:
 def _cache() -> dict[str, Any]:
     from numc.compiler.cache import cache
 
-    found = cache.info()
-    return {**{key: found[key] for key in ("folder", "limit", "bytes")}, "programs": len(found["programs"])}
+    info = cache.info()
+    return {**{key: info[key] for key in ("folder", "limit", "bytes")}, "programs": len(info["programs"])}
 
 
 def _variables() -> dict[str, str | None]:
     """The values of the NUMC_ variables that numc reads, None for those not set, and of any others that are set."""
-    given = {name: value for name, value in sorted(os.environ.items()) if name.startswith("NUMC_")}
-    return {**dict.fromkeys(VARIABLES), **given}
+    variables = {name: value for name, value in sorted(os.environ.items()) if name.startswith("NUMC_")}
+    return {**dict.fromkeys(VARIABLES), **variables}
 
 
 def _product() -> None:
@@ -162,10 +162,11 @@ def _product() -> None:
     from numc.frontends.imported import Imported
     from numc.runtime.program import Program
 
-    kind = "tensor<2x2xf32>"
+    matrix = "tensor<2x2xf32>"
     text = (
-        f"func.func @main(%a: {kind}, %b: {kind}, %c: {kind}) -> {kind} {{\n"
-        f"  %r = linalg.matmul ins(%a, %b : {kind}, {kind}) outs(%c : {kind}) -> {kind}\n  return %r : {kind}\n}}"
+        f"func.func @main(%a: {matrix}, %b: {matrix}, %c: {matrix}) -> {matrix} {{\n"
+        f"  %r = linalg.matmul ins(%a, %b : {matrix}, {matrix}) outs(%c : {matrix}) -> {matrix}\n"
+        f"  return %r : {matrix}\n}}"
     )
     program = Program(build(Imported(mlir=text), Options()))
     a, b = np.array([[1, 2], [3, 4]], np.float32), np.array([[5, 6], [7, 8]], np.float32)
@@ -177,10 +178,10 @@ def _product() -> None:
 def _print(title: str, value: Any) -> None:
     if isinstance(value, dict):
         click.echo(f"{title}:" if value else f"{title}: nothing")
-        for name, one in value.items():
+        for name, fact in value.items():
             if title == "variables":
-                one = f"{'not set' if one is None else repr(one)} ({VARIABLES.get(name, 'numc does not read it')})"
-            output.say(f"  {name}: {(', '.join(map(str, one)) or 'none') if isinstance(one, list) else one}")
+                fact = f"{'not set' if fact is None else repr(fact)} ({VARIABLES.get(name, 'numc does not read it')})"
+            output.say(f"  {name}: {(', '.join(map(str, fact)) or 'none') if isinstance(fact, list) else fact}")
     else:
         lines = value or ["none" if title == "problems" else "not known"]
         output.say(f"{title}: {'; '.join(lines)}")

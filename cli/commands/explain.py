@@ -112,21 +112,21 @@ def _print_table(model: str, arithmetic: Arithmetic, want_all: bool, want_json: 
     from numc.numerics.policy.table import decided
 
     with output.busy(f"reading {model}"):
-        found = policy_table(load_file(model, arithmetic.fixed), options)
+        table = policy_table(load_file(model, arithmetic.fixed), options)
     if want_json:
-        stored = {"quantised": found.quantised} if found.quantised else {}
-        output.as_json({"policy": str(found.policy), "layers": found.layers, **stored})
+        stored = {"quantised": table.quantised} if table.quantised else {}
+        output.as_json({"policy": str(table.policy), "layers": table.layers, **stored})
         return
-    shown = found.layers if want_all else decided(found.layers, found.policy)
+    shown = table.layers if want_all else decided(table.layers, table.policy)
     columns = ("layer", "kind", "shape", "fma", "ops", "rule")
     output.table(columns, [[row[c] or "-" for c in columns] for row in shown])
     from numc.numerics.notes import notes_in
 
     for note in notes_in(dict.fromkeys(row["fma"] for row in shown if row["fma"])):
         output.say(note, err=not sys.stdout.isatty())
-    if found.quantised:
-        output.say(f"the weights are those of {found.quantised}", err=not sys.stdout.isatty())
-    hidden = len(found.layers) - len(shown)
+    if table.quantised:
+        output.say(f"the weights are those of {table.quantised}", err=not sys.stdout.isatty())
+    hidden = len(table.layers) - len(shown)
     if hidden:
         click.echo(f"{hidden} other operations have the default (--all shows them)", err=not sys.stdout.isatty())
 
@@ -155,18 +155,18 @@ def _print_schedule(
     with output.busy(f"running {model}"):
         # What fills several threads is seen on two at least. No one reads a roofline here: its peaks are not measured.
         profile = program.profile(inputs, threads=max(own, 2), peak=1.0, bandwidth=1.0)
-    found = profile.schedule(threads=threads or own, memory=None if memory is None else round(memory * 2**20))
+    schedule = profile.schedule(threads=threads or own, memory=None if memory is None else round(memory * 2**20))
     if file:
-        found.write(file)
+        schedule.write(file)
     if want_json:
-        output.as_json(found.as_json())
+        output.as_json(schedule.as_json())
         return
     columns = ("stream", "begin (ms)", "end (ms)", "alone (ms)", "layer", "role", "kind")
     times = ("begin", "end", "alone")
     texts = ("layer", "role", "kind")
     cells = [
         (r["stream"], *(f"{1e3 * r[key]:.4f}" for key in times), *(r[key] or "-" for key in texts))
-        for r in found.rows()
+        for r in schedule.rows()
     ]
     output.table(columns, cells)
-    output.say(str(found), err=not sys.stdout.isatty())
+    output.say(str(schedule), err=not sys.stdout.isatty())

@@ -48,9 +48,9 @@ def generate_command(
     want_json: bool,
 ) -> None:
     """Continue a text with a language model, and print what it adds as it is made."""
-    for option, given, highest in (("--temperature", temperature, float("inf")), ("--top-p", top_p, 1.0)):
-        if given is not None and not 0 < given <= highest:
-            raise NumcError(f"{option} {given:g}: want above 0{' to 1' if highest == 1 else ''}: leave it out for the "
+    for option, number, highest in (("--temperature", temperature, float("inf")), ("--top-p", top_p, 1.0)):
+        if number is not None and not 0 < number <= highest:
+            raise NumcError(f"{option} {number:g}: want above 0{' to 1' if highest == 1 else ''}: leave it out for the "
                             "most probable token")  # fmt: skip
     if arithmetic.target not in (None, "host"):
         raise NumcError(f"--target {arithmetic.target}: the model runs on this machine: leave it out")
@@ -62,7 +62,7 @@ def generate_command(
     cache = None if kv_cache is None else cache_format(kv_cache)
     with output.busy(f"reading {folder}"):
         language = LanguageModel(folder)
-    found = generate(
+    generated = generate(
         language,
         prompt,
         policy,
@@ -71,23 +71,23 @@ def generate_command(
         say=_ignored if want_json else _say,
         kv_cache=cache,
     )
-    speed = len(found.tokens) / found.seconds
+    speed = len(generated.tokens) / generated.seconds
     if want_json:
         output.as_json(
             {
-                "prompt_tokens": list(found.prompt_tokens),
-                "tokens": list(found.tokens),
-                "text": found.text,
-                "ended": found.ended,
-                "seconds": round(found.seconds, 6),
+                "prompt_tokens": list(generated.prompt_tokens),
+                "tokens": list(generated.tokens),
+                "text": generated.text,
+                "ended": generated.ended,
+                "seconds": round(generated.seconds, 6),
                 "tokens_per_second": round(speed, 3),
-                **({} if found.cache_bytes is None else {"kv_cache_bytes": found.cache_bytes}),
+                **({} if generated.cache_bytes is None else {"kv_cache_bytes": generated.cache_bytes}),
             }
         )
         return
     click.echo()
     if sys.stderr.isatty():
-        output.say(f"{len(found.tokens)} tokens, {speed:.1f} a second", err=True)
+        output.say(f"{len(generated.tokens)} tokens, {speed:.1f} a second", err=True)
 
 
 def _say(text: str) -> None:

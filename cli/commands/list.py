@@ -192,7 +192,7 @@ def _machines() -> Rows:
         {
             "machine": name,
             "about": m.about,
-            "units": ", ".join(f"{u.count} {kind}" for kind, u in m.units.items()),
+            "units": ", ".join(f"{u.count} {unit}" for unit, u in m.units.items()),
             "clock GHz": m.clock / 1e9,
             "bandwidth GB per s": None if m.bandwidth is None else m.bandwidth / 1e9,
             "assumed": ", ".join(m.assumed) or None,

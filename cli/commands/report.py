@@ -39,22 +39,22 @@ def report_command(runs: tuple[str, ...], page: str | None, plots: str | None, w
     if plots is not None:
         check_plots(plots)
     with output.busy("reading"):
-        found = report(*runs)
+        training_report = report(*runs)
     if page is not None:
-        found.write_report(page)
+        training_report.write_report(page)
     if plots is not None:
-        found.write_plots(plots)
+        training_report.write_plots(plots)
     if want_json:
-        output.as_json(found.as_json())
+        output.as_json(training_report.as_json())
         return
-    facts = found.summary()
+    facts = training_report.summary()
     columns = list(dict.fromkeys(fact.about for its in facts.values() for fact in its))
     answers = {name: {fact.about: fact.answer for fact in its} for name, its in facts.items()}
     output.table(["run", *columns], [[name, *(its.get(c, "-") for c in columns)] for name, its in answers.items()])
-    if rows := found.groups():
+    if rows := training_report.groups():
         columns = ["group", "metric", "runs", "mean", f"minus {rows[0].group}", "could have been seen"]
         output.table(columns, [[row.group, row.metric, row.seeds, *row.cells] for row in rows])
-    for note in found.notes:
+    for note in training_report.notes:
         output.say(note, err=not sys.stdout.isatty())
     for path in filter(None, (page, plots)):
         output.say(f"wrote {path}", err=not sys.stdout.isatty())

@@ -61,10 +61,10 @@ def round(
         values = x if dtype_of(x) == "float64" else gpu_operand(x, "x")
         return round_values_on_gpu(values, str(conversion), seed)  # type: ignore[no-any-return]
     array = as_array("x", x)
-    kind = "f64" if array.dtype.newbyteorder("=") == np.float64 else "f32"
-    array = dense("x", array) if kind == "f64" else f32_array(x, "x")
-    text = f'numc.round"(%a0) {{to = "{conversion}"}} : ({kind}) -> f32'
-    return _run(elementwise(text, 1, kind), array, seed=seed)
+    element_type = "f64" if array.dtype.newbyteorder("=") == np.float64 else "f32"
+    array = dense("x", array) if element_type == "f64" else f32_array(x, "x")
+    text = f'numc.round"(%a0) {{to = "{conversion}"}} : ({element_type}) -> f32'
+    return _run(elementwise(text, 1, element_type), array, seed=seed)
 
 
 @in_default_environment
@@ -76,13 +76,13 @@ def fma(a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, fma: str, *, seed:
     operator = parse_fma(fma).step
     if operator.open_operands:
         raise NumcError(f"fma: '{operator}' has open widths, which a run of a program chooses: want fixed ones")
-    given = f32_array(a, "a"), f32_array(b, "b"), f32_array(c, "c")
+    operands = f32_array(a, "a"), f32_array(b, "b"), f32_array(c, "c")
     try:
-        shape = np.broadcast_shapes(*(array.shape for array in given))
+        shape = np.broadcast_shapes(*(array.shape for array in operands))
     except ValueError:
-        shapes = ", ".join(str(list(array.shape)) for array in given)
+        shapes = ", ".join(str(list(array.shape)) for array in operands)
         raise NumcError(f"fma: a, b and c have the shapes {shapes}, which do not broadcast to one") from None
-    arrays = [np.broadcast_to(array, shape) for array in given]
+    arrays = [np.broadcast_to(array, shape) for array in operands]
     if isinstance(operator.order, Own):
         x, y, z = (dense("an operand", array).reshape(-1) for array in arrays)
         # A hardware operator is a dot product instruction: one step is a contraction with k = 1 at every element.
@@ -171,20 +171,20 @@ def _run(program: Program, *arrays: npt.NDArray[Any], seed: int | None = None) -
 
 @cache
 def _matmul(fma: str, rows: int | None, start: bool, target: str, fast: bool, statistics: bool) -> Program:
-    kind = "tensor<?x?xf32>"
+    tensor_type = "tensor<?x?xf32>"
     left = f"tensor<{rows or '?'}x?xf32>"
     zeros = f"""
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %m = tensor.dim %a, %c0 : {left}
-  %n = tensor.dim %b, %c1 : {kind}
+  %n = tensor.dim %b, %c1 : {tensor_type}
   %e = tensor.empty({"" if rows else "%m, "}%n) : {left}
   %zero = arith.constant 0.0 : f32
   %c = linalg.fill ins(%zero : f32) outs(%e : {left}) -> {left}"""
     return compiled_text(
         f"""
-func.func @main(%a: {left}, %b: {kind}{f", %c: {left}" if start else ""}) -> {left} {{{"" if start else zeros}
-  %r = linalg.matmul ins(%a, %b : {left}, {kind}) outs(%c : {left}) -> {left}
+func.func @main(%a: {left}, %b: {tensor_type}{f", %c: {left}" if start else ""}) -> {left} {{{"" if start else zeros}
+  %r = linalg.matmul ins(%a, %b : {left}, {tensor_type}) outs(%c : {left}) -> {left}
   return %r : {left}
 }}""",
         fma=fma,
@@ -217,13 +217,13 @@ func.func @main(%a: {left}, %b: {right}{f", %c: {to}" if start else ""}) -> {to}
 
 @cache
 def _batch_dot(fma: str, statistics: bool, fast: bool = True) -> Program:
-    kind = "tensor<?x?xf32>"
+    tensor_type = "tensor<?x?xf32>"
     return compiled_text(
         f"""
-func.func @main(%a: {kind}, %b: {kind}, %c: tensor<?xf32>) -> tensor<?xf32> {{
+func.func @main(%a: {tensor_type}, %b: {tensor_type}, %c: tensor<?xf32>) -> tensor<?xf32> {{
   %r = linalg.generic {{indexing_maps = [affine_map<(i, k) -> (i, k)>, affine_map<(i, k) -> (i, k)>,
     affine_map<(i, k) -> (i)>], iterator_types = ["parallel", "reduction"]}}
-    ins(%a, %b : {kind}, {kind}) outs(%c : tensor<?xf32>) {{
+    ins(%a, %b : {tensor_type}, {tensor_type}) outs(%c : tensor<?xf32>) {{
   ^bb0(%x: f32, %y: f32, %z: f32):
     %p = arith.mulf %x, %y : f32
     %s = arith.addf %p, %z : f32

@@ -128,11 +128,11 @@ def unpack(packed: Packed) -> F32Array:
 
 def element_bytes(elements: F32Array, fmt: GroupFormat) -> bytes:
     """Return elements, as floats, in the bytes of a format whose groups are stored without scales."""
-    flat, one = elements.reshape(1, -1), np.ones((1, 1))
+    flat, unit_scale = elements.reshape(1, -1), np.ones((1, 1))
     step = 1 << 16  # whole bytes, whatever the format; bits take eight times their room
     starts = range(0, flat.size, step)
     return b"".join(
-        _to_bytes(fmt.to_bits(flat[:, start : start + step].astype(np.float64), one, 0.0)) for start in starts
+        _to_bytes(fmt.to_bits(flat[:, start : start + step].astype(np.float64), unit_scale, 0.0)) for start in starts
     )
 
 

@@ -47,10 +47,10 @@ class Histogram:
 
     def trimmed(self) -> Histogram:
         """Return the same histogram without empty bins at both ends."""
-        found = self.items()
-        if not found:
+        bins = self.items()
+        if not bins:
             return Histogram(0, ())
-        first, last = found[0][0], found[-1][0]
+        first, last = bins[0][0], bins[-1][0]
         return Histogram(first, self.counts[first - self.low : last + 1 - self.low])
 
     def __add__(self, other: Histogram) -> Histogram:
@@ -203,16 +203,16 @@ def _instructions(operator: str, fmas: int) -> dict[str, int]:
     from numc.numerics.grammar import stated_fma  # not needed to run a program
 
     fma = stated_fma(operator)
-    found: dict[str, int] = {}
+    mix: dict[str, int] = {}
     products = fmas * fma.products
-    found[f"{_part(fma.a)} x {_part(fma.b)} multiplications"] = products
+    mix[f"{_part(fma.a)} x {_part(fma.b)} multiplications"] = products
     if fma.group is None or isinstance(fma.datapath.within, Blocks):
-        found[f"{fma.datapath.admits.sums} additions"] = products
+        mix[f"{fma.datapath.admits.sums} additions"] = products
         if str(fma.acc) != "fp32" and not isinstance(fma.datapath.within, Blocks):  # which are rounded as a whole
-            found[f"roundings to {fma.acc}"] = fmas
+            mix[f"roundings to {fma.acc}"] = fmas
     else:
-        found["exact additions"] = products
-    return found
+        mix["exact additions"] = products
+    return mix
 
 
 def _part(conversion: Any) -> str:
@@ -264,11 +264,11 @@ class Statistics:
 
     def fmas(self) -> Counter[tuple[str, str]]:
         """Return the numbers of multiply-adds, in contractions and outside of them, by role and operator."""
-        found: Counter[tuple[str, str]] = Counter()
+        counts: Counter[tuple[str, str]] = Counter()
         for row in self.rows:
-            found[row.role, row.fma] += row.fmas
-        found.update(self.outside)
-        return found
+            counts[row.role, row.fma] += row.fmas
+        counts.update(self.outside)
+        return counts
 
     def fma_mix(self) -> dict[str, float]:
         """Return, for each operator, the fraction of all multiply-adds that it computed."""
@@ -276,24 +276,24 @@ class Statistics:
 
     def instruction_mix(self) -> dict[str, int]:
         """Return the numbers of multiplications, additions and roundings, by format."""
-        found: dict[str, int] = {}
+        mix: dict[str, int] = {}
         for (_, fma), fmas in self.fmas().items():
             for name, count in _instructions(fma, fmas).items():
-                found[name] = found.get(name, 0) + count
-        return found
+                mix[name] = mix.get(name, 0) + count
+        return mix
 
     def to_json(self) -> dict[str, Any]:
         """Return the statistics in types that JSON has."""
         rows = []
         for row in self.rows:
-            one = {f.name: getattr(row, f.name) for f in fields(row)}
-            one["swamping"] = None if row.swamping is None else asdict(row.swamping)
-            one["sampled"] = str(row.sampled)
-            one["tensors"] = {
+            entry = {f.name: getattr(row, f.name) for f in fields(row)}
+            entry["swamping"] = None if row.swamping is None else asdict(row.swamping)
+            entry["sampled"] = str(row.sampled)
+            entry["tensors"] = {
                 name: {**{f.name: getattr(t, f.name) for f in fields(t)}, "exponents": asdict(t.exponents)}
                 for name, t in row.tensors.items()
             }
-            rows.append(one)
+            rows.append(entry)
         outside = [{"role": role, "fma": fma, "count": count} for (role, fma), count in self.outside.items()]
         return {"what": list(self.what), "sample": str(self.sample), "rows": rows, "outside": outside}
 
@@ -301,10 +301,10 @@ class Statistics:
     def from_json(cls, data: str | Mapping[str, Any]) -> Statistics:
         """Return the statistics that `to_json` gave; `data` may be its text. Raises NumcError for anything else."""
         try:
-            given = parsed(data) if isinstance(data, str) else checked(data, "statistics", Mapping, "JSON")
+            document = parsed(data) if isinstance(data, str) else checked(data, "statistics", Mapping, "JSON")
             rows = []
-            for one in given["rows"]:
-                row = dict(one)
+            for entry in document["rows"]:
+                row = dict(entry)
                 row["swamping"] = None if row["swamping"] is None else _histogram(row["swamping"])
                 row["sampled"] = Fraction(row["sampled"])
                 row["rounding"] = None if row["rounding"] is None else tuple(row["rounding"])
@@ -313,8 +313,10 @@ class Statistics:
                     for name, t in row["tensors"].items()
                 }
                 rows.append(LayerStatistics(**row))
-            outside = {(str(one["role"]), str(one["fma"])): int(one["count"]) for one in given.get("outside", ())}
-            return cls(tuple(rows), tuple(given["what"]), Fraction(given["sample"]), outside)
+            outside = {
+                (str(entry["role"]), str(entry["fma"])): int(entry["count"]) for entry in document.get("outside", ())
+            }
+            return cls(tuple(rows), tuple(document["what"]), Fraction(document["sample"]), outside)
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError) as error:
             raise NumcError(
                 f"not the JSON of statistics ({shortened(error, 60)}): want what Statistics.to_json returns"
@@ -341,11 +343,11 @@ class Statistics:
 
 def shares(fmas: Mapping[tuple[str, str], int]) -> dict[str, float]:
     """Return, for each operator, its fraction of multiply-adds that are counted by role and operator."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for (_, fma), count in fmas.items():
-        found[fma] += count
-    total = found.total()
-    return {fma: count / total for fma, count in found.items()} if total else {}
+        counts[fma] += count
+    total = counts.total()
+    return {fma: count / total for fma, count in counts.items()} if total else {}
 
 
 def tensorboard_writer(folder: str | os.PathLike[str], first_step: int | None = None) -> Any:
@@ -376,8 +378,8 @@ def _scalars(row: LayerStatistics) -> Iterable[tuple[str, float]]:
     if row.relative_error is not None:
         yield f"relative error/{stem}", row.relative_error
     for name, tensor in row.tensors.items():
-        for kind in FRACTIONS:
-            yield f"{kind.replace('_', ' ')} of {name}/{stem}", tensor.fraction(kind)
+        for fraction in FRACTIONS:
+            yield f"{fraction.replace('_', ' ')} of {name}/{stem}", tensor.fraction(fraction)
 
 
 def _histograms(row: LayerStatistics) -> Iterable[tuple[str, Histogram]]:
@@ -426,12 +428,12 @@ def sampling(text: str | float | Fraction) -> Fraction:
     try:
         # A text such as 1e-999999999 would take hours.
         short = not isinstance(text, str) or _SAMPLE.fullmatch(text)
-        found = Fraction(text if short else 0)
+        fraction = Fraction(text if short else 0)
     except (ValueError, TypeError, ArithmeticError):
-        found = Fraction(0)
-    if found <= 0 or found.numerator != 1 or found.denominator > MAX_SAMPLE:
+        fraction = Fraction(0)
+    if fraction <= 0 or fraction.numerator != 1 or fraction.denominator > MAX_SAMPLE:
         raise NumcError(f"sample {quoted(text)}: want 1 or a fraction 1/n with n up to {MAX_SAMPLE}, such as 1/16")
-    return found
+    return fraction
 
 
 MAX_SAMPLE = 1 << 20

@@ -51,8 +51,8 @@ _ABANDONED = 3600.0  # seconds after which the writer of a temporary file is ass
 
 def folder() -> Path | None:
     """Return NUMC_CACHE_DIR, or ``numc`` in the user's cache folder (XDG); None if the user has no home folder."""
-    if given := os.environ.get("NUMC_CACHE_DIR"):
-        return Path(given)
+    if configured := os.environ.get("NUMC_CACHE_DIR"):
+        return Path(configured)
     base = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(base):  # the XDG specification says to ignore a relative path
         base = os.path.join(os.path.expanduser("~"), ".cache")
@@ -92,9 +92,9 @@ class Entry:
 
     def load(self) -> Contents | None:
         """Return the program, or None if the cache does not have it. A damaged entry is removed."""
-        if (found := self._read(read_open_program)) is None:
+        if (opened := self._read(read_open_program)) is None:
             return None
-        file, (contents, _) = found
+        file, (contents, _) = opened
         file.close()
         return contents
 
@@ -103,9 +103,9 @@ class Entry:
 
         A damaged entry is removed. Raises NumcError if `path` cannot be written.
         """
-        if (found := self._read(read_description)) is None:
+        if (opened := self._read(read_description)) is None:
             return None
-        file, description = found
+        file, description = opened
         with file:
             copy_whole(file, path)
         return description
@@ -114,15 +114,15 @@ class Entry:
         """Return the program file, open, and what `read` reads from it."""
         try:
             about = parsed(self.about.read_text(encoding="utf-8"))
-            place = self.program.parent
-            if any(noted_hash(name, place) != digest for name, digest in about["files"].items()):
+            directory = self.program.parent
+            if any(noted_hash(name, directory) != digest for name, digest in about["files"].items()):
                 return None  # a file of weights beside the model has changed
             with contextlib.ExitStack() as opened:
                 file = opened.enter_context(open(self.program, "rb"))
                 self._check(file, about)
-                found = read(file.fileno(), self.program)
+                content = read(file.fileno(), self.program)
                 opened.pop_all()
-            return file, found
+            return file, content
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError, AttributeError, NumcError):
@@ -143,17 +143,17 @@ class Entry:
 
     def store(self, contents: Contents) -> None:
         """Store a program, then remove the least recently used ones until all fit. A failure to write is ignored."""
-        place = self.program.parent
+        directory = self.program.parent
         try:
-            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             # The first source is the model, whose hash is in the key.
-            files = {name: noted_hash(name, place) for name in contents.manifest["sources"][1:]}
+            files = {name: noted_hash(name, directory) for name in contents.manifest["sources"][1:]}
             write_program(self.program, contents)
             with open(self.program, "rb") as file:
                 about = {"stamp": stamp(file), "sha256": hash_of(file), "files": files}
             about |= {name: contents.manifest[name] for name in ("sources", "fma", "ops", "target")}
             self._describe(about)
-            _evict(place, limit())
+            _evict(directory, limit())
         except (OSError, NumcError):
             _remove([self.about, self.program])
 
@@ -167,10 +167,10 @@ def entry(source: str | os.PathLike[str] | Imported, options: Options, shapes: F
 
     Raises NumcError for unknown options, a bad NUMC_CACHE_SIZE, a bad NUMC_DISABLE, or a folder that is not safe.
     """
-    place = folder()
-    if limit() == 0 or place is None:
+    directory = folder()
+    if limit() == 0 or directory is None:
         return None
-    _check_safe(place)
+    _check_safe(directory)
     policy, target = options.resolved()
     hashed = hashlib.sha256()
     if isinstance(source, Imported):
@@ -185,7 +185,7 @@ def entry(source: str | os.PathLike[str] | Imported, options: Options, shapes: F
     else:
         what = [os.fspath(source)]
         try:
-            what.append(noted_hash(source, place))
+            what.append(noted_hash(source, directory))
         except (OSError, ValueError):
             return None  # reading the model reports the error
     fixed = {
@@ -199,7 +199,7 @@ def entry(source: str | os.PathLike[str] | Imported, options: Options, shapes: F
     how += [options.respect_dtypes, options.streams, sorted(switched_off())]
     chosen = [arithmetic, target.name, *how, fixed]
     hashed.update(json.dumps([what, chosen, made_by]).encode())
-    return Entry(place / f"{hashed.hexdigest()}.numc")
+    return Entry(directory / f"{hashed.hexdigest()}.numc")
 
 
 def through(found: Entry | None, make: Callable[[], Contents]) -> tuple[Contents, bool]:
@@ -221,28 +221,28 @@ def text_of(described: str, make: Callable[[], str]) -> str:
     A damaged file is replaced, and a failure to write one is ignored. Raises NumcError for a bad NUMC_CACHE_SIZE, and
     for a folder that is not safe.
     """
-    place = folder()
-    if limit() == 0 or place is None:
+    directory = folder()
+    if limit() == 0 or directory is None:
         return make()
-    _check_safe(place)
+    _check_safe(directory)
     made_by = [VERSION, own_sources(), version_of("torch-mlir"), version_of("torch")]
     key = hashlib.sha256(json.dumps([described, made_by, sorted(switched_off())]).encode()).hexdigest()
-    path = place / f"{key}.text"
+    path = directory / f"{key}.text"
     with contextlib.suppress(OSError, ValueError, zlib.error):
         packed = path.read_bytes()
         if hashlib.sha256(packed[_DIGEST:]).digest() == packed[:_DIGEST]:
             with contextlib.suppress(OSError):
                 os.utime(path)
             return zlib.decompress(packed[_DIGEST:]).decode()
-    found = make()
-    packed = zlib.compress(found.encode(), 1)
+    text = make()
+    packed = zlib.compress(text.encode(), 1)
     try:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(path, lambda file: file.write(hashlib.sha256(packed).digest() + packed))
-        _evict(place, limit())
+        _evict(directory, limit())
     except (OSError, NumcError):
         _remove([path])
-    return found
+    return text
 
 
 def _check_safe(place: Path) -> None:
@@ -305,13 +305,13 @@ def _files(place: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 def _evict(place: Path, most: int) -> None:
     files = list(_files(place))
-    _remove(p for p, found in files if p.name[0] == "." and found.st_mtime < time.time() - _ABANDONED)
+    _remove(p for p, status in files if p.name[0] == "." and status.st_mtime < time.time() - _ABANDONED)
     # A process that has mapped a program keeps it: the system frees the file when the last one closes it.
-    total = sum(found.st_size for _, found in files)
-    times = {path: found.st_mtime_ns for path, found in files}
+    total = sum(status.st_size for _, status in files)
+    times = {path: status.st_mtime_ns for path, status in files}
     kept = (
-        (times.get(path.with_suffix(".json"), times[path]), path, found.st_size)
-        for path, found in files
+        (times.get(path.with_suffix(".json"), times[path]), path, status.st_size)
+        for path, status in files
         if path.suffix in (".numc", ".text", ".note")
     )
     for _, path, size in sorted(kept):
@@ -323,10 +323,10 @@ def _evict(place: Path, most: int) -> None:
 
 def info() -> dict[str, Any]:
     """Return the folder, the limit and the size in bytes, and the programs, the most recently used first."""
-    place = folder()
-    files = list(_files(place)) if place is not None else []
+    directory = folder()
+    files = list(_files(directory)) if directory is not None else []
     rows = []
-    for path, found in files:
+    for path, status in files:
         if path.suffix != ".numc":
             continue
         try:
@@ -335,22 +335,22 @@ def info() -> dict[str, Any]:
             row = {"model": about["sources"][0], "fma": about["fma"], "ops": about["ops"], "target": about["target"]}
         except (OSError, ValueError, KeyError, IndexError, TypeError):
             continue
-        rows.append({**row, "bytes": found.st_size, "used": used})
+        rows.append({**row, "bytes": status.st_size, "used": used})
     rows.sort(key=lambda row: -row["used"])
     return {
-        "folder": None if place is None else str(place),
+        "folder": None if directory is None else str(directory),
         "limit": limit(),
-        "bytes": sum(found.st_size for _, found in files),
+        "bytes": sum(status.st_size for _, status in files),
         "programs": rows,
     }
 
 
 def clear() -> tuple[int, int]:
     """Remove all programs; return their number and the number of bytes freed. Raises NumcError if files remain."""
-    place = folder()
-    files = list(_files(place)) if place is not None else []
+    directory = folder()
+    files = list(_files(directory)) if directory is not None else []
     _remove(path for path, _ in files)
     left = [path for path, _ in files if path.exists()]
     if left:
-        raise NumcError(f"{place}: cannot remove {len(left)} files: permission denied: remove the folder yourself")
-    return sum(path.suffix == ".numc" for path, _ in files), sum(found.st_size for _, found in files)
+        raise NumcError(f"{directory}: cannot remove {len(left)} files: permission denied: remove the folder yourself")
+    return sum(path.suffix == ".numc" for path, _ in files), sum(status.st_size for _, status in files)

@@ -40,8 +40,8 @@ class Stamp(NamedTuple):
 
 def stamp(file: IO[bytes]) -> Stamp:
     """Return the stamp of an open file."""
-    found = os.fstat(file.fileno())
-    return Stamp(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev)
+    status = os.fstat(file.fileno())
+    return Stamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
 
 
 def hash_of(file: IO[bytes]) -> str:
@@ -65,11 +65,11 @@ def noted_hash(path: str | os.PathLike[str], notes: Path) -> str:
             return hash_of(file)
         note = notes / f"{hashlib.sha256(os.path.abspath(os.fsencode(path))).hexdigest()}.note"
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            found = parsed(note.read_text(encoding="utf-8"))
-            if found["stamp"] == list(before):
+            content = parsed(note.read_text(encoding="utf-8"))
+            if content["stamp"] == list(before):
                 with contextlib.suppress(OSError):  # a cache that cannot be written still serves
                     os.utime(note)
-                return str(found["sha256"])
+                return str(content["sha256"])
         settled = time.time_ns() - before.changed > _SETTLED
         if settled:
             # A process that has mapped the file changes its time when it changes a page that was written out, only.

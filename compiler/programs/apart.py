@@ -39,8 +39,8 @@ def build(imported: Imported, options: Options) -> Contents:
     Raises NumcError for bad input. A crash is a CompilerBug, which names the IR that was kept and a command.
     """
     if is_apart():
-        found: Contents = _asked("build_task", imported, options)
-        return found
+        contents: Contents = _asked("build_task", imported, options)
+        return contents
     from numc.compiler.programs.build import build
 
     made = build(imported, options)
@@ -51,8 +51,8 @@ def build(imported: Imported, options: Options) -> Contents:
 def readings(imported: Imported, options: Options, numbers: Collection[int]) -> dict[int, tuple[str, str]]:
     """Return how a program reads inputs of these numbers: see readings of passes/explicit/readings.py."""
     if is_apart():
-        found: dict[int, tuple[str, str]] = _asked("readings_task", imported, options, list(numbers))
-        return found
+        answer: dict[int, tuple[str, str]] = _asked("readings_task", imported, options, list(numbers))
+        return answer
     from numc.compiler.lower import lowered
     from numc.passes.explicit.readings import readings
 

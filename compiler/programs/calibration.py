@@ -33,7 +33,7 @@ def calibrate(program: Program, data: Mapping[str, npt.NDArray[Any]]) -> Calibra
 
     Raises NumcError if the data does not fit the program, or if an operand has an infinity or a NaN.
     """
-    found: dict[int, tuple[int, int]] = {}
+    largest: dict[int, tuple[int, int]] = {}
     operators = [(c["id"], stated_fma(c["fma"]), c["swap"]) for c in program.manifest["contractions"]]
     check_calibrated(*dict.fromkeys(fma for _, fma, _ in operators))
     channels = {number: _channels(fma, swap) for number, fma, swap in operators if _has_scales(fma)}
@@ -44,17 +44,17 @@ def calibrate(program: Program, data: Mapping[str, npt.NDArray[Any]]) -> Calibra
                 0 if channel else ctypes.c_int64.from_address(operands + word).value
                 for word, channel in zip(_WORDS, channels[kernel], strict=True)
             )
-            before = found.get(kernel, (0, 0))
-            found[kernel] = max(before[0], rows), max(before[1], lanes)
+            before = largest.get(kernel, (0, 0))
+            largest[kernel] = max(before[0], rows), max(before[1], lanes)
 
     try:
         with program.observe(observe):
             program.by_name(data)
     except NumcError as error:
         raise NumcError(f"calibration data: {error}") from None
-    if any(word >= INFINITY for words in found.values() for word in words):
+    if any(word >= INFINITY for words in largest.values() for word in words):
         raise NumcError("calibration data: an operand has an infinity or a NaN, which gives no scale: use finite data")
-    return tuple((kernel, *words) for kernel, words in sorted(found.items()))
+    return tuple((kernel, *words) for kernel, words in sorted(largest.items()))
 
 
 def _has_scales(fma: Fma) -> bool:

@@ -74,8 +74,8 @@ def calibrated(
     if policy.is_plain:
         check_calibrated(policy.default[0])
     here = replace(options, target="host")
-    found = calibrate(Program(contents(source, here, shapes, cache=cache)[0]), data)
-    return replace(options, calibration=found)
+    scales = calibrate(Program(contents(source, here, shapes, cache=cache)[0]), data)
+    return replace(options, calibration=scales)
 
 
 def contents(
@@ -119,13 +119,13 @@ def to_file(
     from concurrent.futures import ThreadPoolExecutor
 
     known = None if entry is None else entry.load()
-    found = known or _made(model, options, shapes, dump_dir)
+    program = known or _made(model, options, shapes, dump_dir)
     with ThreadPoolExecutor(1) as pool:  # both files wait for the disk
-        stored = pool.submit(entry.store, found) if entry is not None and known is None else None
-        write_program(path, found, sign)
+        stored = pool.submit(entry.store, program) if entry is not None and known is None else None
+        write_program(path, program, sign)
     if stored is not None:
         stored.result()
-    return found.description, known is not None
+    return program.description, known is not None
 
 
 def _read(source: str | os.PathLike[str] | Imported, shapes: Fixed) -> tuple[str | os.PathLike[str] | Imported, Fixed]:

@@ -116,8 +116,8 @@ def _encoded(rows: F32Array, fmt: Format | GroupFormat, *, sums: bool) -> tuple[
     if isinstance(fmt, Format):
         if not isinstance(fmt, Record) or not fmt.is_usual or fmt.nan == "none":
             return listed(rows, fmt)
-        kind = fmt.exponent_bits, fmt.significand_bits, fmt.subnormals, fmt.finite, fmt.parts
-        return Encoding("float", *kind), np.frombuffer(pack(rows, fmt.name).data, np.uint8)
+        parameters = fmt.exponent_bits, fmt.significand_bits, fmt.subnormals, fmt.finite, fmt.parts
+        return Encoding("float", *parameters), np.frombuffer(pack(rows, fmt.name).data, np.uint8)
     if fmt.encoding is None or (fmt.sums_integers and not sums):
         return listed(rows, fmt)
     name, exponent_bits, significand_bits = fmt.encoding

@@ -27,8 +27,8 @@ def readings_task(request: dict[str, Any], parts: Parts, stage: Stage) -> Answer
     """Answer how a program reads inputs: by number, the format and why there is none."""
     imported, options, numbers = unpacked(parts)
     dump = Dump(Path(request["dump_dir"])) if "dump_dir" in request else None
-    found = readings(lowered(imported, options, "numc", dump).operation, numbers)
-    return {}, packed({number: (reading.format, reading.why) for number, reading in found.items()})
+    by_number = readings(lowered(imported, options, "numc", dump).operation, numbers)
+    return {}, packed({number: (reading.format, reading.why) for number, reading in by_number.items()})
 
 
 def crashed_task(request: dict[str, Any], parts: Parts, stage: Stage) -> Answer:

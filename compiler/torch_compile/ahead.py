@@ -64,14 +64,14 @@ _lock = threading.Lock()
 def begin(make: Callable[[], _T]) -> Ahead[_T]:
     """Call `make` on another thread, after what has been begun before where that keeps all threads busy."""
     global _running
-    found, most = Ahead(make), default_threads()
+    ahead, most = Ahead(make), default_threads()
     if most > 1:
         with _lock:
-            _waiting.append(found)
+            _waiting.append(ahead)
             if _running < most:
                 _running += 1
                 threading.Thread(target=_work, daemon=True).start()
-    return found
+    return ahead
 
 
 def _work() -> None:

@@ -94,8 +94,8 @@ class Backend:
         """Compile a graph that torch traced; torch calls this. Raises NumcError for unknown options, and for a mode."""
         if mode is not None:
             raise NumcError(f"mode {quoted(str(mode))}: modes are those of torch's own compiler: leave it out")
-        given = {name: value for name, value in (options or {}).items() if name != "strict"}  # which leaving.py reads
-        chosen = choose(self.arithmetic, **given) if given else self.arithmetic
+        kwargs = {name: value for name, value in (options or {}).items() if name != "strict"}  # which leaving.py reads
+        chosen = choose(self.arithmetic, **kwargs) if kwargs else self.arithmetic
         if not any(map(is_free, example_inputs)):
             return self._compile(graph_module, example_inputs, chosen)
         per_shape = _PerShape(graph_module, lambda graph, inputs: self._compile(graph, inputs, chosen))
@@ -328,8 +328,8 @@ def numc(
     options: the keywords of `backend`, and ``arithmetic``, a preset or an FMA operator, "fp32" by default. Raises
     NumcError for unknown names, and for a mode, which no other compiler than torch's own has.
     """
-    given = dict(options or {})
-    return backend(given.pop("arithmetic", "fp32"), **given)(graph_module, example_inputs, mode=mode)
+    kwargs = dict(options or {})
+    return backend(kwargs.pop("arithmetic", "fp32"), **kwargs)(graph_module, example_inputs, mode=mode)
 
 
 # For a numc that runs from its source tree; an installed one has an entry point, which torch finds (entry.py).
@@ -429,9 +429,9 @@ def explain(function: Callable[..., Any], inputs: Any, options: Options) -> Expl
     finally:
         torch._dynamo.reset()
     reasons = []
-    for found in breaks:
-        where = f"{found.user_stack[-1].filename}:{found.user_stack[-1].lineno}: " if found.user_stack else ""
-        reasons.append(where + found.reason.strip().splitlines()[0])
+    for cut in breaks:
+        where = f"{cut.user_stack[-1].filename}:{cut.user_stack[-1].lineno}: " if cut.user_stack else ""
+        reasons.append(where + cut.reason.strip().splitlines()[0])
     operations = sum(region.operations for region in used.regions)
     policy = replace(options.resolved()[0], strict=False)  # each graph has only some of the layers
     arithmetic = Arithmetic(given=policy, respect_dtypes=options.respect_dtypes)

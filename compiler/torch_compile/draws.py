@@ -104,8 +104,8 @@ def _drawn(generator: torch.Generator, out: torch.Tensor, p: float) -> torch.Ten
     if state.numel() != _STATE_BYTES:
         return None
     # Python's lock is held, so that no other thread of Python draws from this state meanwhile.
-    given = state.data_ptr(), p, _DTYPES[out.dtype], out.data_ptr(), out.numel()
-    if library_of_python().numc_bernoulli(*given) != 0:
+    arguments = state.data_ptr(), p, _DTYPES[out.dtype], out.data_ptr(), out.numel()
+    if library_of_python().numc_bernoulli(*arguments) != 0:
         return None
     generator.set_state(state)
     return out

@@ -128,15 +128,15 @@ def _why_skipped(result: Any, error: Exception | None) -> str:
     reasons = [part.strip().partition("\n")[0] for part in reversed(str(error).split(_ANOTHER))]
     if reasons[0] == _LIMIT:
         return f"{_LIMIT}: {_recompiled()}"
-    place = _place(getattr(error, "real_stack", None))
-    return ", after ".join(reasons) + (f" ({place})" if place else "")
+    location = _place(getattr(error, "real_stack", None))
+    return ", after ".join(reasons) + (f" ({location})" if location else "")
 
 
 def _recompiled() -> str:
     """Say what a function was compiled again for when torch gave up."""
     metrics = utils.get_compilation_metrics()
-    found = (metrics[-1].recompile_reason if metrics else None) or "an unknown reason"
-    value = (found.partition(": ")[2] or found).partition("  #")[0].strip()
+    reason = (metrics[-1].recompile_reason if metrics else None) or "an unknown reason"
+    value = (reason.partition(": ")[2] or reason).partition("  #")[0].strip()
     limit = torch._dynamo.config.recompile_limit
     advice = "give what changes as a tensor, or set torch._dynamo.config.recompile_limit"
     return f"torch compiled it {limit} times, the last for {shortened(value)}: {advice}"
@@ -155,7 +155,7 @@ def _why_cut(code: CodeType, places: Mapping[str, str], again: bool) -> str:
     """Say where torch has cut a function that it compiles again, and not before; "" if nowhere."""
     before = _cuts.get(code, set()) if again else None
     _cuts[code] = {*places, *(before or ())}
-    new = [place for place in places if before is not None and place not in before]
+    new = [location for location in places if before is not None and location not in before]
     return f"torch now cuts it at {new[0]}: {places[new[0]]}" if new else ""
 
 

@@ -54,12 +54,12 @@ class DynamicLossScale(torch.amp.GradScaler):  # type: ignore[misc]
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take what `state_dict` returned, or that of a GradScaler, which has no counts. Raises NumcError."""
-        given = dict(checked(state_dict, "DynamicLossScale: checkpoint", Mapping, "what state_dict returns"))
+        state = dict(checked(state_dict, "DynamicLossScale: checkpoint", Mapping, "what state_dict returns"))
         steps, skipped = (
-            checked_integer(given.pop(name, 0), f"DynamicLossScale: checkpoint: {name}", 0, _LARGEST)
+            checked_integer(state.pop(name, 0), f"DynamicLossScale: checkpoint: {name}", 0, _LARGEST)
             for name in ("steps", "skipped")
         )
-        if missing := super().state_dict().keys() - given.keys():
+        if missing := super().state_dict().keys() - state.keys():
             raise NumcError(f"DynamicLossScale: checkpoint: there is no {min(missing)!r}, want what state_dict returns")
-        super().load_state_dict(given)
+        super().load_state_dict(state)
         self.steps, self.skipped = steps, skipped

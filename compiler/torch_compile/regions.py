@@ -152,7 +152,7 @@ class Region:
     def sizes_of(self, number: int) -> tuple[int, ...]:
         """Return the sizes of an input as it is given, -1 for a free one."""
         shape, order = self.imported.inputs[number].shape, self.input_orders.get(number)
-        return shape if order is None else tuple(shape[place] for place in inverse(order))
+        return shape if order is None else tuple(shape[axis] for axis in inverse(order))
 
     def begin(self) -> None:
         """Begin to compile the program that the first call will need in the arithmetic that is chosen now."""
@@ -187,17 +187,17 @@ class Region:
         it is one that can count.
         """
         target, counts = target or self._target(), False
-        found = self.programs.get((chosen, stored, False, target))
-        if counting() and (found is None or found.manifest["contractions"]):
-            found, counts = self.programs.get((chosen, stored, True, target)), True
+        program = self.programs.get((chosen, stored, False, target))
+        if counting() and (program is None or program.manifest["contractions"]):
+            program, counts = self.programs.get((chosen, stored, True, target)), True
         needed = chosen, stored, counts, target
-        if found is None:
+        if program is None:
             COUNTERS.programs += 1
             begun = self.begun.pop(needed, None)
             contents, cached = begun.result() if begun else self._contents(needed)
             COUNTERS.compilations += not cached
-            found = self.programs[needed] = program_of(contents)
-        return found
+            program = self.programs[needed] = program_of(contents)
+        return program
 
     def __call__(self, *given: torch.Tensor | float) -> Any:
         COUNTERS.calls += 1
@@ -278,19 +278,19 @@ def compiled(
 
 
 def _against(node: fx.Node) -> Refusal | None:
-    found = refusal(node)
-    if found is not None:
-        return replace(found, advice=f"{RUNS_IT}, {found.advice}" if found.is_of_tensors else RUNS_IT)
+    objection = refusal(node)
+    if objection is not None:
+        return replace(objection, advice=f"{RUNS_IT}, {objection.advice}" if objection.is_of_tensors else RUNS_IT)
     if node.target in _EAGER:
         return _refused(node, _EAGER[node.target])
     packet = getattr(node.target, "overloadpacket", None)
     if packet in _SCATTERS:
         return _refused(node, "writes to places that depend on data")
-    given = [v for n in node.all_input_nodes for v in values_of(n)]
-    if any(isinstance(v, torch.Tensor) and v.dtype == torch.float64 for v in (*given, *values_of(node))):
+    operands = [v for n in node.all_input_nodes for v in values_of(n)]
+    if any(isinstance(v, torch.Tensor) and v.dtype == torch.float64 for v in (*operands, *values_of(node))):
         # No operator would apply to it, and it keeps its width.
         return _refused(node, "is float64")
-    if any(isinstance(v, torch.SymBool) or free_unbacked_symbols(v) for v in (*given, *values_of(node))):
+    if any(isinstance(v, torch.SymBool) or free_unbacked_symbols(v) for v in (*operands, *values_of(node))):
         return _refused(node, "a size or number depends on data")
     if any(isinstance(v, torch.Tensor) and guard_or_false(v.numel() == 0) for v in values_of(node)):
         return _refused(node, "has no elements")
@@ -317,9 +317,9 @@ def _split(
     originals = {node.name: node for node in graph_module.graph.nodes}
     # An input that only one part reads may be overwritten in that part.
     places = {
-        result.name: place.name
-        for result, place in updates.items()
-        if all(stages.get(user) == stages[result] for user in place.users)
+        result.name: input_node.name
+        for result, input_node in updates.items()
+        if all(stages.get(user) == stages[result] for user in input_node.users)
     }
     split = split_module(graph_module, None, lambda node: stages[node], keep_original_order=False)
     regions: list[Region] = []
@@ -333,15 +333,15 @@ def _split(
         try:
             region = _region(part, arithmetic, places)
         except ConversionError as error:
-            found = diagnose(part.graph)
+            failures = diagnose(part.graph)
             # What fails with fixed sizes too is left to torch; what does not, alone or with others, gets them.
             if has_free_sizes(part.graph) and not (
-                found and all(diagnose(with_fixed_sizes(node).graph) for node, _ in found)
+                failures and all(diagnose(with_fixed_sizes(node).graph) for node, _ in failures)
             ):
                 raise FixedSizesError from None
-            if not found:  # each operation can be lowered alone, but not all together: torch runs them
-                found = [(n, _refused(n, str(error))) for n in part.graph.nodes if n.op == "call_function"]
-            culprits |= {originals[node.meta["numc"][0]]: replace(why, advice=RUNS_IT) for node, why in found}
+            if not failures:  # each operation can be lowered alone, but not all together: torch runs them
+                failures = [(n, _refused(n, str(error))) for n in part.graph.nodes if n.op == "call_function"]
+            culprits |= {originals[node.meta["numc"][0]]: replace(why, advice=RUNS_IT) for node, why in failures}
             continue
         delattr(split, name)
         setattr(split, name, region)
@@ -380,8 +380,8 @@ def _stages(graph: fx.Graph, eager: Collection[fx.Node], begins: Collection[fx.N
 
 def _results(graph: fx.Graph) -> list[Any]:
     """Return the results of a graph."""
-    (found,) = graph.output_node().args
-    return [found] if isinstance(found, fx.Node) else list(found)
+    (returned,) = graph.output_node().args
+    return [returned] if isinstance(returned, fx.Node) else list(returned)
 
 
 def _region(part: fx.GraphModule, arithmetic: Arithmetic, places: Mapping[str, str]) -> Region:
@@ -431,12 +431,12 @@ def _region(part: fx.GraphModule, arithmetic: Arithmetic, places: Mapping[str, s
 
 def _updates(inputs: Sequence[fx.Node], results: Sequence[fx.Node], places: Mapping[str, str]) -> dict[int, int]:
     """Return, for results that can be written into an input, the input's number: both are dense and of one type."""
-    numbers, found = {node.name: n for n, node in enumerate(inputs)}, {}
+    numbers, updates = {node.name: n for n, node in enumerate(inputs)}, {}
     for result, node in enumerate(results):
         number = numbers.get(places.get(node.meta["numc"][0], ""))
         if number is not None and _is_dense_like(node.meta["val"], inputs[number].meta["val"]):
-            found[result] = number
-    return found
+            updates[result] = number
+    return updates
 
 
 def _is_dense_like(one: torch.Tensor, other: torch.Tensor) -> bool:

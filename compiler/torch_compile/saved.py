@@ -105,21 +105,21 @@ class Saved:
     def readings(self, arithmetic: Arithmetic) -> Mapping[str, tuple[str, str]]:
         """Return, by name, the format that all readers of a tensor need no more than, or "" and why there is none."""
         if arithmetic not in self._known:
-            found: dict[str, tuple[str, str]] = {}
+            readings: dict[str, tuple[str, str]] = {}
             asked: dict[int, tuple[Region, dict[int, str]]] = {}
             for name, (region, number) in self.read.items() if not disabled(SWITCH) else ():
                 if name in self.made and (dtype := region.imported.inputs[number].dtype) == "float32":
                     asked.setdefault(id(region), (region, {}))[1][number] = name
                 elif name in self.made and dtype == "bool":
-                    found[name] = BITS, ""
+                    readings[name] = BITS, ""
             for region, names in asked.values():
                 options = Options(policy=arithmetic.policy(), respect_dtypes=arithmetic.respect_dtypes)
                 for number, reading in _readings(region.imported, options, sorted(names)).items():
-                    found[names[number]] = reading
-            for name, (stored, _) in found.items():
+                    readings[names[number]] = reading
+            for name, (stored, _) in readings.items():
                 if stored in IN_BITS or (stored and groups_of(stored)):
-                    found[name] = (stored, "") if not (why := self._against_planes(name)) else ("", why)
-            self._known[arithmetic] = found
+                    readings[name] = (stored, "") if not (why := self._against_planes(name)) else ("", why)
+            self._known[arithmetic] = readings
         return self._known[arithmetic]
 
     def _against_planes(self, name: str) -> str:
@@ -135,16 +135,20 @@ class Saved:
 
     def kept_by(self, region: Region, arithmetic: Arithmetic) -> tuple[dict[int, str], dict[int, str]]:
         """Return the formats of inputs of a region, by number, and of its results, in a step in one arithmetic."""
-        found = self.readings(arithmetic)
-        taken = {n: found[name][0] for name, (reader, n) in self.read.items() if reader is region and name in found}
+        readings = self.readings(arithmetic)
+        taken = {
+            n: readings[name][0] for name, (reader, n) in self.read.items() if reader is region and name in readings
+        }
         return {n: stored for n, stored in taken.items() if stored}, self.results_of(region, arithmetic)
 
     def results_of(self, region: Region, arithmetic: Arithmetic) -> dict[int, str]:
         """Return the formats in whose codes a region of the forward graph returns what is kept, by number."""
         key = region, arithmetic  # every step asks
         if key not in self._results:
-            found = self.readings(arithmetic)
-            kept = {n: found[name][0] for name, (maker, n) in self.made.items() if maker is region and name in found}
+            readings = self.readings(arithmetic)
+            kept = {
+                n: readings[name][0] for name, (maker, n) in self.made.items() if maker is region and name in readings
+            }
             self._results[key] = {number: stored for number, stored in kept.items() if stored}
         return self._results[key]
 
@@ -180,7 +184,7 @@ class Saved:
 
     def rows(self, arithmetic: Arithmetic) -> list[Kept]:
         """Return how every tensor is kept, the largest first."""
-        found, rows = self.readings(arithmetic), []
+        readings, rows = self.readings(arithmetic), []
         for name, (region, number) in self.read.items():
             spec = region.imported.inputs[number]
             dtype, kept = getattr(torch, spec.dtype), [max(size, 1) for size in spec.shape]
@@ -191,7 +195,7 @@ class Saved:
                 if dtype.itemsize < 4
                 else "it has integers"
             )
-            stored, why = found.get(name, ("", otherwise))
+            stored, why = readings.get(name, ("", otherwise))
             if stored:
                 dtype, kept = getattr(torch, stored_dtype(stored)), list(stored_shape(stored, kept))
             how = _reported(stored, region.input_orders.get(number))
@@ -236,8 +240,8 @@ def _reported(stored: str, order: Sequence[int] | None) -> str:
     """Return the format for a report; order: of the dimensions of a tensor as a program takes them."""
     if stored in IN_BITS:
         return BITS
-    found = groups_of(stored) if stored else None
-    return stored if found is None or order is None else along(found[0], [order[axis] for axis in found[1]])
+    grouping = groups_of(stored) if stored else None
+    return stored if grouping is None or order is None else along(grouping[0], [order[axis] for axis in grouping[1]])
 
 
 def _readings(imported: Imported, options: Options, numbers: Collection[int]) -> dict[int, tuple[str, str]]:

@@ -26,7 +26,7 @@ def non_max_suppression(operands: Values, numbers: Sequence[int], kind: ir.Type)
     boxes, scores, *limits = operands
     centred, *there = numbers
     scalars = iter([_scalar(limit) for limit in limits])
-    most, overlap, least = (next(scalars) if given else None for given in there)
+    most, overlap, least = (next(scalars) if present else None for present in there)
     images, classes, count = map(index_of, sizes_of(scores))
     word = ir.RankedTensorType(kind).element_type
     most = index_of(0) if most is None else _clamped(most, count)
@@ -138,15 +138,15 @@ def _choose(
         scf.ConditionOp(goes_on, condition.arguments)
     with ir.InsertionPoint(body):
         j, rows, total = body.arguments
-        place = tensor.ExtractOp(places, [b, c, j]).result
-        box = _box(table, place)
+        box_index = tensor.ExtractOp(places, [b, c, j]).result
+        box = _box(table, box_index)
         chosen = rows
         hit = _any(
             first,
             total,
             lambda t: _overlap(box, _box(table, tensor.ExtractOp(chosen, [t, index_of(2)]).result), overlap),
         )
-        row = [arith.IndexCastOp(word, b).result, arith.IndexCastOp(word, c).result, place]
+        row = [arith.IndexCastOp(word, b).result, arith.IndexCastOp(word, c).result, box_index]
         # What is not chosen is written over by the next row.
         for n, x in enumerate(row):
             rows = tensor.InsertOp(x, rows, [total, index_of(n)]).result
@@ -193,14 +193,14 @@ def _box(table: ir.Value, place: ir.Value) -> list[ir.Value]:
 
 
 def _put_box(boxes: ir.Value, b: ir.Value, i: ir.Value, table: ir.Value, centred: bool) -> ir.Value:
-    given = [tensor.ExtractOp(boxes, [b, i, index_of(n)]).result for n in range(4)]
+    coordinates = [tensor.ExtractOp(boxes, [b, i, index_of(n)]).result for n in range(4)]
     if centred:
-        x, y, *size = given
+        x, y, *size = coordinates
         width, height = (arith.DivFOp(each, arith.ConstantOp(each.type, 2.0).result).result for each in size)
         pairs = [(y, height), (x, width)]
         low, high = ([make(*pair).result for pair in pairs] for make in (arith.SubFOp, arith.AddFOp))
     else:
-        pairs = [(given[n], given[n + 2]) for n in range(2)]
+        pairs = [(coordinates[n], coordinates[n + 2]) for n in range(2)]
         low, high = ([make(*pair).result for pair in pairs] for make in (arith.MinimumFOp, arith.MaximumFOp))
     return _put_row([*low, *high, _area(low, high)], table, i)
 

@@ -31,11 +31,11 @@ _ORDERED = {"eq": "OEQ", "ne": "ONE", "lt": "OLT", "le": "OLE", "gt": "OGT", "ge
 
 def check(text: str, message: str, tensors: Sequence[ir.Value]) -> None:
     """Write at the insertion point what ends the run with a message unless a condition holds of tensors."""
-    place = each_of(text)
-    if place is None:
+    number = each_of(text)
+    if number is None:
         cf.AssertOp(_value(parsed(text), tensors, None), message)
         return
-    _over_elements(text, message, tensors, place, [])
+    _over_elements(text, message, tensors, number, [])
 
 
 def _over_elements(text: str, message: str, tensors: Sequence[ir.Value], place: int, indices: list[ir.Value]) -> None:
@@ -58,8 +58,8 @@ def _value(node: ast.expr, tensors: Sequence[ir.Value], element: ir.Value | None
         return _word(number_of(node))
     if isinstance(node, ast.BoolOp):
         first, *others = map(inner, node.values)
-        for other in others:
-            first = (arith.OrIOp if isinstance(node.op, ast.Or) else arith.AndIOp)(first, other).result
+        for right in others:
+            first = (arith.OrIOp if isinstance(node.op, ast.Or) else arith.AndIOp)(first, right).result
         return first
     if isinstance(node, ast.UnaryOp):
         value = inner(node.operand)
@@ -72,8 +72,8 @@ def _value(node: ast.expr, tensors: Sequence[ir.Value], element: ir.Value | None
         return _compared(COMPARISONS[type(node.ops[0])], inner(node.left), inner(node.comparators[0]))
     name, args = call_of(node)
     if name in ("min", "max"):
-        one, other = map(inner, args)
-        return (arith.MinSIOp if name == "min" else arith.MaxSIOp)(one, other).result
+        left, right = map(inner, args)
+        return (arith.MinSIOp if name == "min" else arith.MaxSIOp)(left, right).result
     if name == "each":
         assert element is not None
         return element
@@ -84,8 +84,8 @@ def _compared(how: str, one: ir.Value, other: ir.Value) -> ir.Value:
     """Compare integers, or floats: with a NaN nothing holds."""
     if isinstance(one.type, ir.IntegerType) and isinstance(other.type, ir.IntegerType):
         return arith.CmpIOp(getattr(arith.CmpIPredicate, _SIGNED[how]), one, other).result
-    kind = other.type if isinstance(one.type, ir.IntegerType) else one.type
-    floats = [v if v.type == kind else arith.SIToFPOp(kind, v).result for v in (one, other)]
+    float_type = other.type if isinstance(one.type, ir.IntegerType) else one.type
+    floats = [v if v.type == float_type else arith.SIToFPOp(float_type, v).result for v in (one, other)]
     return arith.CmpFOp(getattr(arith.CmpFPredicate, _ORDERED[how]), *floats).result
 
 
@@ -96,10 +96,10 @@ def _of_tensor(name: str, value: ir.Value, numbers: list[int]) -> ir.Value:
     if name == "at":
         return _widened(tensor.ExtractOp(value, [index_of(numbers[0])][: len(sizes)]).result)
     if name == "count":
-        found = _word(1)
+        count = _word(1)
         for size in sizes:
-            found = arith.MulIOp(found, arith.IndexCastOp(_i64(), index_of(size)).result).result
-        return found
+            count = arith.MulIOp(count, arith.IndexCastOp(_i64(), index_of(size)).result).result
+        return count
     assert name == "total", name
     loop = scf.ForOp(index_of(0), index_of(sizes[0]), index_of(1), [_word(0)])
     with ir.InsertionPoint(loop.body):

@@ -40,17 +40,17 @@ def stretch(operands: Sequence[ir.Value], numbers: Sequence[int], kind: ir.Type)
 
 
 def _expanded(value: ir.Value, wanted: Sequence[Size], result: ir.RankedTensorType) -> ir.Value:
-    given = sizes_of(value)
-    missing = result.rank - len(given)
+    source_sizes = sizes_of(value)
+    missing = result.rank - len(source_sizes)
     sizes: list[Size] = []
-    for n, (have, want) in enumerate(zip([*[1] * missing, *given], wanted, strict=True)):
+    for n, (have, want) in enumerate(zip([*[1] * missing, *source_sizes], wanted, strict=True)):
         if not (isinstance(want, int) and want == 1):
             _require_fit(have, want)
         sizes.append(_stretched(have, want) if result.is_dynamic_dim(n) else result.get_dim_size(n))
     empty = tensor.EmptyOp(sizes, result.element_type).result
 
     def body(_: ir.Value) -> ir.Value:
-        return tensor.ExtractOp(value, [_place(n + missing, have) for n, have in enumerate(given)]).result
+        return tensor.ExtractOp(value, [_place(n + missing, have) for n, have in enumerate(source_sizes)]).result
 
     maps = [ir.AffineMap.get_identity(result.rank)]
     made = generic([], empty, maps, ["parallel"] * result.rank, body)

@@ -11,10 +11,10 @@ from numc.passes import linalg
 def multiply_negations(module: ir.Module) -> None:
     """Replace every aten.neg of integers by a product with -1."""
     for op in list(linalg.operations(module.operation, "torch.aten.neg")):
-        kind = builtin_type(op.results[0].type)
-        if kind is None or not isinstance(kind.element_type, ir.IntegerType):
+        tensor_type = builtin_type(op.results[0].type)
+        if tensor_type is None or not isinstance(tensor_type.element_type, ir.IntegerType):
             continue
-        width = kind.element_type.width
+        width = tensor_type.element_type.width
         sign = "ui" if ",ui" in str(op.results[0].type) else "si"
         minus = 2**width - 1 if sign == "ui" else -1
         with ir.InsertionPoint(op), op.location:

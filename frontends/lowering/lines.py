@@ -22,8 +22,13 @@ _IMAGE, _WEIGHT, _GROUPS, _HEIGHT = 0, 1, 8, 2
 def lift_lines(module: ir.Module) -> None:
     """Replace every convolution of several groups in one dimension by one in two."""
     for op in list(linalg.operations(module.operation, "torch.aten.convolution")):
-        kinds = [builtin_type(value.type) for value in (op.operands[_IMAGE], op.operands[_WEIGHT], op.results[0])]
-        if any(kind is None or kind.rank != 3 for kind in kinds) or torch_integer(op.operands[_GROUPS]) == 1:
+        tensor_types = [
+            builtin_type(value.type) for value in (op.operands[_IMAGE], op.operands[_WEIGHT], op.results[0])
+        ]
+        if (
+            any(tensor_type is None or tensor_type.rank != 3 for tensor_type in tensor_types)
+            or torch_integer(op.operands[_GROUPS]) == 1
+        ):
             continue
         if all(op.operands[n].owner.name == "torch.prim.ListConstruct" for n in _LISTS):
             with ir.InsertionPoint(op), op.location:
@@ -38,8 +43,8 @@ def _lift(op: ir.Operation) -> None:
     for n, number in _LISTS.items():
         both = torch_constant(number), *operands[n].owner.operands
         operands[n] = create("torch.prim.ListConstruct", operands[n].type, *both)
-    found = create("torch.aten.convolution", _image(op.results[0].type), *operands)
-    op.results[0].replace_all_uses_with(create("torch.aten.squeeze.dim", op.results[0].type, found, height))
+    convolution = create("torch.aten.convolution", _image(op.results[0].type), *operands)
+    op.results[0].replace_all_uses_with(create("torch.aten.squeeze.dim", op.results[0].type, convolution, height))
     op.erase()
 
 

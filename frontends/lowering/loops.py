@@ -49,17 +49,17 @@ _FAILED = (
 
 def to_calls(module: ir.Module) -> None:
     """Replace every operator of numc by a call; its numbers become an attribute of the function that is called."""
-    found = list(operations(module.operation, "torch.operator"))
-    for count, op in enumerate(found):
+    operators = list(operations(module.operation, "torch.operator"))
+    for count, op in enumerate(operators):
         name = str(ir.StringAttr(op.attributes["name"]).value)
         if not name.startswith(_OPERATOR):
             continue
         with module.context, op.location:
             constants = [v.owner for v in op.operands if _is_number(v)]
             tensors = [v for v in op.operands if not _is_number(v)]
-            kind = ir.FunctionType.get([v.type for v in tensors], [v.type for v in op.results])
+            function_type = ir.FunctionType.get([v.type for v in tensors], [v.type for v in op.results])
             with ir.InsertionPoint(module.body):
-                callee = func.FuncOp(f"{name}.{count}", kind, visibility="private")
+                callee = func.FuncOp(f"{name}.{count}", function_type, visibility="private")
                 callee.attributes[_NUMBERS] = ir.DenseI64ArrayAttr.get([int(_number(c)) for c in constants])
             with ir.InsertionPoint(op):
                 call = func.CallOp(callee, tensors)
@@ -75,8 +75,8 @@ def call_checks(op: ir.Operation, conditions: ir.Attribute, number: int) -> None
     """
     value, *tensors = op.operands
     with op.location, ir.InsertionPoint.at_block_begin(op.parent.parent.regions[0].blocks[0]):
-        kind = ir.FunctionType.get([v.type for v in tensors], [])
-        callee = func.FuncOp(f"{_OPERATOR}{_CHECK}.{number}", kind, visibility="private")
+        function_type = ir.FunctionType.get([v.type for v in tensors], [])
+        callee = func.FuncOp(f"{_OPERATOR}{_CHECK}.{number}", function_type, visibility="private")
         callee.attributes[_CONDITIONS] = conditions
     with op.location, ir.InsertionPoint(op):
         func.CallOp(callee, tensors)
@@ -102,27 +102,27 @@ def lower_calls(module: ir.Module) -> None:
     for op in calls:
         callee = callees[ir.FlatSymbolRefAttr(op.attributes["callee"]).value]
         with op.location, ir.InsertionPoint(op):
-            given = [create("torch_c.to_builtin_tensor", _builtin(v.type), v) for v in op.operands]
+            tensors = [create("torch_c.to_builtin_tensor", _builtin(v.type), v) for v in op.operands]
             if _CONDITIONS in callee.attributes:
                 for condition, message in json.loads(ir.StringAttr(callee.attributes[_CONDITIONS]).value):
-                    check(condition, message, given)
+                    check(condition, message, tensors)
             else:
-                _write_loop(op, callee, given)
+                _write_loop(op, callee, tensors)
         op.erase()
         callee.erase()
 
 
 def _builtin(type_: ir.Type) -> ir.RankedTensorType:
-    kind = builtin_type(type_)
-    assert kind is not None, "calls are made of tensors of known rank and dtype"
-    return kind
+    tensor_type = builtin_type(type_)
+    assert tensor_type is not None, "calls are made of tensors of known rank and dtype"
+    return tensor_type
 
 
 def _write_loop(op: ir.Operation, callee: ir.Operation, given: Sequence[ir.Value]) -> None:
     name = ir.StringAttr(callee.attributes["sym_name"]).value
     numbers = list(ir.DenseI64ArrayAttr(callee.attributes[_NUMBERS]))
-    kind = _builtin(op.results[0].type)
-    made = _MADE[name.removeprefix(_OPERATOR).partition(".")[0]](given, numbers, kind)
+    tensor_type = _builtin(op.results[0].type)
+    made = _MADE[name.removeprefix(_OPERATOR).partition(".")[0]](given, numbers, tensor_type)
     op.results[0].replace_all_uses_with(create("torch_c.from_builtin_tensor", op.results[0].type, made))
 
 
@@ -149,19 +149,19 @@ def _put_along(operands: Sequence[ir.Value], numbers: Sequence[int], _: ir.Type)
     value, index, new = operands
     dim, how = numbers
     _require_equal(sizes_of(index)[0], sizes_of(new)[dim])
-    for n, (one, other) in enumerate(zip(sizes_of(value), sizes_of(new), strict=True)):
+    for n, (value_size, new_size) in enumerate(zip(sizes_of(value), sizes_of(new), strict=True)):
         if n != dim:
-            _require_equal(one, other)
+            _require_equal(value_size, new_size)
     size = index_of(sizes_of(value)[dim])
 
     def step(count: ir.Value, rows: Sequence[ir.Value]) -> list[ir.Value]:
-        place = arith.IndexCastOp(ir.IndexType.get(), tensor.ExtractOp(index, [count]).result).result
+        position = arith.IndexCastOp(ir.IndexType.get(), tensor.ExtractOp(index, [count]).result).result
         # Compared without sign: a negative index is a huge one.
-        cf.AssertOp(arith.CmpIOp(arith.CmpIPredicate.ult, place, size).result, "an index is out of range")
+        cf.AssertOp(arith.CmpIOp(arith.CmpIPredicate.ult, position, size).result, "an index is out of range")
         piece = _slice(new, dim, count)
         if combined := _COMBINED[how]:
-            piece = elementwise(combined, [_slice(rows[0], dim, place), piece])
-        return [_put(piece, rows[0], dim, place)]
+            piece = elementwise(combined, [_slice(rows[0], dim, position), piece])
+        return [_put(piece, rows[0], dim, position)]
 
     return repeat(index_of(sizes_of(new)[dim]), [value], step)[0]
 
@@ -175,25 +175,25 @@ def _grouped_mm(operands: Sequence[ir.Value], _: Sequence[int], kind: ir.Type) -
     groups, height, width = sizes_of(ends)[0], sizes_of(left)[-2], sizes_of(right)[-1]
 
     def step(group: ir.Value, carried: Sequence[ir.Value]) -> list[ir.Value]:
-        found, start = carried
+        products, start = carried
         end = arith.IndexCastOp(ir.IndexType.get(), tensor.ExtractOp(ends, [group]).result).result
         count = arith.SubIOp(end, start).result
         some = arith.CmpIOp(arith.CmpIPredicate.ne, count, index_of(0)).result
-        branch = scf.IfOp(some, [found.type], has_else=True)
+        branch = scf.IfOp(some, [products.type], has_else=True)
         with ir.InsertionPoint(branch.then_block):
-            one = _matrix(left, group) if by_columns else _slice(left, 0 if by_rows else 1, start, count)
-            other = _matrix(right, group) if by_rows else _slice(right, 1 if by_columns else 0, start, count)
-            zeros = filled(zero, [sizes_of(one)[0], sizes_of(other)[1]])
-            product = _matmul(one, other, zeros)
+            left_matrix = _matrix(left, group) if by_columns else _slice(left, 0 if by_rows else 1, start, count)
+            right_matrix = _matrix(right, group) if by_rows else _slice(right, 1 if by_columns else 0, start, count)
+            zeros = filled(zero, [sizes_of(left_matrix)[0], sizes_of(right_matrix)[1]])
+            product = _matmul(left_matrix, right_matrix, zeros)
             if by_rows or by_columns:
-                scf.YieldOp([put_part(product, found, [start, 0] if by_rows else [0, start])])
+                scf.YieldOp([put_part(product, products, [start, 0] if by_rows else [0, start])])
             else:
                 sizes = [1, *sizes_of(product)]
                 wide = ir.RankedTensorType.get([1, *ir.RankedTensorType(product.type).shape], element)
                 product = tensor.ExpandShapeOp(wide, product, [[0, 1], [2]], dynamic(sizes), wide.shape).result
-                scf.YieldOp([put_part(product, found, [group, 0, 0])])
+                scf.YieldOp([put_part(product, products, [group, 0, 0])])
         with ir.InsertionPoint(branch.else_block):
-            scf.YieldOp([found])
+            scf.YieldOp([products])
         return [branch.results[0], end]
 
     shape = [height, width] if by_rows or by_columns else [groups, height, width]
@@ -202,10 +202,10 @@ def _grouped_mm(operands: Sequence[ir.Value], _: Sequence[int], kind: ir.Type) -
 
 def _matrix(stack: ir.Value, number: ir.Value) -> ir.Value:
     """One matrix of a stack of them."""
-    kind = ir.RankedTensorType(stack.type)
-    one = part(stack, [number, 0, 0], [1, *sizes_of(stack)[1:]])
-    flat = ir.RankedTensorType.get(kind.shape[1:], kind.element_type)
-    return tensor.CollapseShapeOp(flat, one, [[0, 1], [2]]).result
+    stack_type = ir.RankedTensorType(stack.type)
+    matrix = part(stack, [number, 0, 0], [1, *sizes_of(stack)[1:]])
+    flat = ir.RankedTensorType.get(stack_type.shape[1:], stack_type.element_type)
+    return tensor.CollapseShapeOp(flat, matrix, [[0, 1], [2]]).result
 
 
 def _scan(op: ir.Operation) -> ir.Value:
@@ -219,9 +219,9 @@ def _scan(op: ir.Operation) -> ir.Value:
         piece = elementwise(lambda new, before: inlined(block, [before, new]), [_slice(value, dim, count), last])
         return [_put(piece, rows, dim, count), piece]
 
-    kind = ir.RankedTensorType(value.type)
-    shape = [1 if n == dim else size for n, size in enumerate(kind.shape)]
-    groups = _groups(kind.rank, dim)
+    tensor_type = ir.RankedTensorType(value.type)
+    shape = [1 if n == dim else size for n, size in enumerate(tensor_type.shape)]
+    groups = _groups(tensor_type.rank, dim)
     wide = ir.RankedTensorType.get(shape, ir.RankedTensorType(first.type).element_type)
     sizes = [1 if n == dim else size for n, size in enumerate(sizes_of(value))]
     unit = tensor.ExpandShapeOp(wide, first, groups, dynamic(sizes), shape).result
@@ -239,14 +239,14 @@ def _groups(rank: int, dim: int) -> list[list[int]]:
 def _bit_cast(operands: Sequence[ir.Value], _: Sequence[int], kind: ir.Type) -> ir.Value:
     """Take the bits of numbers for numbers of another type of the same width."""
     element = ir.RankedTensorType(kind).element_type
-    given = ir.RankedTensorType(operands[0].type).element_type
-    if element == given:
+    source_type = ir.RankedTensorType(operands[0].type).element_type
+    if element == source_type:
         return operands[0]
     # A bool is a byte of 0 or 1.
-    if given == ir.IntegerType.get_signless(1):
+    if source_type == ir.IntegerType.get_signless(1):
         return elementwise(lambda x: arith.ExtUIOp(element, x).result, operands, element)
     if element == ir.IntegerType.get_signless(1):
-        zero = arith.ConstantOp(given, 0).result
+        zero = arith.ConstantOp(source_type, 0).result
         return elementwise(lambda x: arith.CmpIOp(arith.CmpIPredicate.ne, x, zero).result, operands, element)
     return elementwise(lambda x: arith.BitcastOp(element, x).result, operands, element)
 
@@ -288,38 +288,38 @@ def _places(operands: Sequence[ir.Value], _: Sequence[int], kind: ir.Type) -> ir
     room = tensor.EmptyOp([arith.MaxUIOp(count, index_of(1)).result], word).result
 
     def step(place: ir.Value, carried: Sequence[ir.Value]) -> list[ir.Value]:
-        found, total = carried
+        indices, total = carried
         # A place that is not wanted is written over by the next one.
-        found = tensor.InsertOp(arith.IndexCastOp(word, place).result, found, [total]).result
+        indices = tensor.InsertOp(arith.IndexCastOp(word, place).result, indices, [total]).result
         wanted = arith.IndexCastUIOp(ir.IndexType.get(), tensor.ExtractOp(mask, [place]).result).result
-        return [found, arith.AddIOp(total, wanted).result]
+        return [indices, arith.AddIOp(total, wanted).result]
 
-    found, total = repeat(count, [room, index_of(0)], step)
-    return _found(found, total, kind)
+    indices, total = repeat(count, [room, index_of(0)], step)
+    return _found(indices, total, kind)
 
 
 def _repeats(operands: Sequence[ir.Value], _: Sequence[int], kind: ir.Type) -> ir.Value:
     """Every place as often as a tensor of integers says, in ascending order."""
-    (given,) = operands
-    count, word = index_of(sizes_of(given)[0]), ir.RankedTensorType(kind).element_type
+    (repetitions,) = operands
+    count, word = index_of(sizes_of(repetitions)[0]), ir.RankedTensorType(kind).element_type
 
     def number(place: ir.Value) -> ir.Value:
-        found = arith.IndexCastOp(ir.IndexType.get(), tensor.ExtractOp(given, [place]).result).result
-        positive = arith.CmpIOp(arith.CmpIPredicate.sge, found, index_of(0)).result
+        repetition_count = arith.IndexCastOp(ir.IndexType.get(), tensor.ExtractOp(repetitions, [place]).result).result
+        positive = arith.CmpIOp(arith.CmpIPredicate.sge, repetition_count, index_of(0)).result
         cf.AssertOp(positive, "a number of repetitions is negative")
-        return found
+        return repetition_count
 
     total = repeat(count, [index_of(0)], lambda place, sums: [arith.AddIOp(sums[0], number(place)).result])[0]
     room = tensor.EmptyOp([arith.MaxUIOp(total, index_of(1)).result], word).result
 
     def step(place: ir.Value, carried: Sequence[ir.Value]) -> list[ir.Value]:
-        found, begun = carried
+        indices, begun = carried
         times, value = number(place), arith.IndexCastOp(word, place).result
 
         def put(n: ir.Value, rows: Sequence[ir.Value]) -> list[ir.Value]:
             return [tensor.InsertOp(value, rows[0], [arith.AddIOp(begun, n).result]).result]
 
-        return [repeat(times, [found], put)[0], arith.AddIOp(begun, times).result]
+        return [repeat(times, [indices], put)[0], arith.AddIOp(begun, times).result]
 
     return _found(repeat(count, [room, index_of(0)], step)[0], total, kind)
 
@@ -423,9 +423,9 @@ def _writable(start: ir.Value) -> ir.Value:
     content = owner.attributes["value"]
     if not isinstance(content, ir.DenseElementsAttr) or not content.is_splat:
         return start
-    kind = ir.RankedTensorType(start.type)
-    number = arith.ConstantOp(kind.element_type, content.get_splat_value()).result
-    return filled(number, kind.shape)
+    tensor_type = ir.RankedTensorType(start.type)
+    number = arith.ConstantOp(tensor_type.element_type, content.get_splat_value()).result
+    return filled(number, tensor_type.shape)
 
 
 def _matmul(a: ir.Value, b: ir.Value, start: ir.Value) -> ir.Value:

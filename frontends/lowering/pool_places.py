@@ -34,8 +34,8 @@ def _chosen(operations: list[ir.OpView]) -> tuple[ir.Operation, ir.Operation] | 
         return None
     number = _made_by(unknown.operands[1], "arith.constant")
     is_none = number is not None and str(number.attributes["value"]) == "-1 : i64"
-    found = is_none and matches.operands[2] == last.operands[2] == unknown.operands[0]
-    return (matches, last) if found and _made_by(matches.operands[0], "arith.cmpf", "arith.cmpi") else None
+    is_pooling = is_none and matches.operands[2] == last.operands[2] == unknown.operands[0]
+    return (matches, last) if is_pooling and _made_by(matches.operands[0], "arith.cmpf", "arith.cmpi") else None
 
 
 def _made_by(value: ir.Value, *names: str) -> ir.Operation | None:
@@ -55,5 +55,5 @@ def _keep(operations: list[ir.OpView], matches: ir.Operation, last: ir.Operation
         element = compared.operands[0]
         with ir.InsertionPoint.after(last), last.location:
             is_nan = arith.CmpFOp(arith.CmpFPredicate.UNO, element, element).result
-            place = arith.SelectOp(is_nan, matches.operands[1], last.results[0]).result
-        last.results[0].replace_all_uses_except(place, place.owner.operation)
+            index = arith.SelectOp(is_nan, matches.operands[1], last.results[0]).result
+        last.results[0].replace_all_uses_except(index, index.owner.operation)

@@ -22,15 +22,15 @@ _INTEGERS = {"si": "i", "ui": "i"}
 
 def lower_reshapes(module: ir.Module) -> None:
     """Replace every aten.view in which a size is free; of the sizes, one may be -1, for what the others leave."""
-    found = []
+    views = []
     for op in linalg.operations(module.operation, "torch.aten.view"):
         if op.operands[1].owner.name == "torch.prim.ListConstruct":
             source, result = (builtin_type(value.type) for value in (op.operands[0], op.results[0]))
             if source is not None and result is not None and not (source.has_static_shape and result.has_static_shape):
-                found.append((op, source, result))
-    if found:
+                views.append((op, source, result))
+    if views:
         dialect.load_for(module.context, "torch-func-backend-type-conversion")  # torch_c
-    for op, source, result in found:
+    for op, source, result in views:
         with ir.InsertionPoint(op), op.location:
             _lower(op, source, result)
 
@@ -98,8 +98,8 @@ def _sizes(value: ir.Value, listed: Sequence[ir.Value]) -> list[ir.Value]:
     empty = arith.CmpIOp(arith.CmpIPredicate.eq, known, zero).result
     inferred = arith.DivSIOp(_elements(value), arith.SelectOp(empty, one, known).result).result
     for n in unknown:
-        found = arith.SelectOp(empty, _flattened(value, n, len(sizes)), inferred).result
-        sizes[n] = arith.SelectOp(absent[n], found, sizes[n]).result
+        absent_size = arith.SelectOp(empty, _flattened(value, n, len(sizes)), inferred).result
+        sizes[n] = arith.SelectOp(absent[n], absent_size, sizes[n]).result
     return sizes
 
 

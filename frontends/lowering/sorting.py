@@ -40,8 +40,8 @@ def lower_sorts(module: ir.Module) -> None:
 
         dim = ir.IntegerAttr(op.attributes["dimension"]).value
         with op.location, ir.InsertionPoint(op):
-            found = _sorted(list(op.operands), dim, in_order, _first_read(op.results, dim))
-        for old, new in zip(op.results, found, strict=True):
+            sorted_values = _sorted(list(op.operands), dim, in_order, _first_read(op.results, dim))
+        for old, new in zip(op.results, sorted_values, strict=True):
             old.replace_all_uses_with(new)
         op.erase()
 
@@ -56,9 +56,9 @@ def order(operands: Values, numbers: Sequence[int], kind: ir.Type) -> ir.Value:
     """Append where integers are along the last dimension, the least first; see pytorch/operators.py."""
     (keys,), (count,) = operands, numbers
     element = ir.RankedTensorType(kind).element_type
-    found = sorted_with_places(keys, arith.CmpIPredicate.sle, element, count or None)[1]
+    positions = sorted_with_places(keys, arith.CmpIPredicate.sle, element, count or None)[1]
     sizes = sizes_of(keys)
-    return part(found, [0] * len(sizes), [*sizes[:-1], count]) if count else found
+    return part(positions, [0] * len(sizes), [*sizes[:-1], count]) if count else positions
 
 
 def sorted_with_places(
@@ -132,8 +132,8 @@ def _sorted(values: Values, dim: int, in_order: Order, count: int | None) -> lis
         rows = repeat(index_of(end), rows, lambda j, inner: _put_all(_get_all(buffers, [last, j]), inner, at(j)))
         return [*rows, *buffers]
 
-    found = _for_each([s for n, s in enumerate(sizes) if n != dim], [*values, *work], row)
-    return found[: len(values)]
+    sorted_values = _for_each([s for n, s in enumerate(sizes) if n != dim], [*values, *work], row)
+    return sorted_values[: len(values)]
 
 
 def _inserted(new: Values, number: ir.Value, lists: Values, end: Size, in_order: Order) -> list[ir.Value]:
@@ -155,9 +155,9 @@ def _inserted(new: Values, number: ir.Value, lists: Values, end: Size, in_order:
     enters = scf.IfOp(arith.OrIOp(is_short, moves(length, lists)).result, [each.type for each in lists], has_else=True)
     with ir.InsertionPoint(enters.then_block):
         # Where the list is full, its last element leaves it.
-        place = arith.SelectOp(is_short, length, arith.SubIOp(length, one).result).result
-        loop = scf.WhileOp([place.type, *(each.type for each in lists)], [place, *lists])
-        kinds = [place.type, *(each.type for each in lists)]
+        position = arith.SelectOp(is_short, length, arith.SubIOp(length, one).result).result
+        loop = scf.WhileOp([position.type, *(each.type for each in lists)], [position, *lists])
+        kinds = [position.type, *(each.type for each in lists)]
         condition, body = (region.blocks.append(*kinds) for region in (loop.before, loop.after))
         with ir.InsertionPoint(condition):
             scf.ConditionOp(moves(condition.arguments[0], list(condition.arguments)[1:]), condition.arguments)
@@ -193,7 +193,7 @@ def _pass(number: ir.Value, buffers: Values, size: ir.Value, count: int | None, 
         merge = scf.ForOp(begin, cut(begin, behind), one, [begin, middle, *runs.inner_iter_args])
         with ir.InsertionPoint(merge.body):
             left, right, *inner = merge.inner_iter_args
-            lefts, rights = (_get_all(inner, [source, index_of(_least(place, limit))]) for place in (left, right))
+            lefts, rights = (_get_all(inner, [source, index_of(_least(position, limit))]) for position in (left, right))
             is_there = arith.CmpIOp(arith.CmpIPredicate.ult, left, left_end).result
             no_other = arith.CmpIOp(arith.CmpIPredicate.uge, right, right_end).result
             takes_left = arith.AndIOp(is_there, arith.OrIOp(no_other, in_order(lefts, rights)).result).result

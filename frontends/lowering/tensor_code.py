@@ -37,9 +37,9 @@ def sizes_of(value: ir.Value) -> list[Size]:
 
 def part(value: ir.Value, offsets: Sequence[Size], sizes: Sequence[Size]) -> ir.Value:
     """The part of a tensor that begins at `offsets` and has `sizes`."""
-    kind = ir.RankedTensorType(value.type)
-    result = ir.RankedTensorType.get(_static(sizes), kind.element_type)
-    strides = [1] * kind.rank
+    tensor_type = ir.RankedTensorType(value.type)
+    result = ir.RankedTensorType.get(_static(sizes), tensor_type.element_type)
+    strides = [1] * tensor_type.rank
     return tensor.ExtractSliceOp(
         result, value, dynamic(offsets), dynamic(sizes), [], _static(offsets), _static(sizes), strides
     ).result
@@ -67,11 +67,11 @@ def elementwise(
     body: Callable[..., ir.Value], operands: Sequence[ir.Value], element: ir.Type | None = None
 ) -> ir.Value:
     """A linalg.generic of `body` on the elements of tensors of the same shape. element: of the result, if another."""
-    kind = ir.RankedTensorType(operands[0].type)
-    kind = ir.RankedTensorType.get(kind.shape, element or kind.element_type)
-    empty = tensor.EmptyOp(sizes_of(operands[0]), kind.element_type).result
-    maps = [ir.AffineMap.get_identity(kind.rank)] * (len(operands) + 1)
-    return generic(operands, empty, maps, ["parallel"] * kind.rank, lambda *elements: body(*elements[:-1]))
+    tensor_type = ir.RankedTensorType(operands[0].type)
+    tensor_type = ir.RankedTensorType.get(tensor_type.shape, element or tensor_type.element_type)
+    empty = tensor.EmptyOp(sizes_of(operands[0]), tensor_type.element_type).result
+    maps = [ir.AffineMap.get_identity(tensor_type.rank)] * (len(operands) + 1)
+    return generic(operands, empty, maps, ["parallel"] * tensor_type.rank, lambda *elements: body(*elements[:-1]))
 
 
 def inlined(block: ir.Block, arguments: Sequence[ir.Value]) -> ir.Value:

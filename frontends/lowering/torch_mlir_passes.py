@@ -78,18 +78,22 @@ def _keep_values(module: ir.Module) -> None:
     for op in operations(module):
         if op.name != "arith.select" or isinstance(op.operands[0].owner, ir.Block):
             continue
-        compared, (one, other) = op.operands[0].owner, list(op.operands)[1:]
+        compared, (true_value, false_value) = op.operands[0].owner, list(op.operands)[1:]
         if compared.name != "arith.cmpf":
             continue
         predicate = ir.IntegerAttr(compared.attributes["predicate"]).value
-        if list(compared.operands) == [other, one] and predicate in _ORDERED:
+        if list(compared.operands) == [false_value, true_value] and predicate in _ORDERED:
             kept = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(_ORDERED[predicate]))
             compared.attributes["predicate"] = kept
-        if list(compared.operands) == [one, other] and predicate in _ORDERED.values():
+        if list(compared.operands) == [true_value, false_value] and predicate in _ORDERED.values():
             with ir.InsertionPoint(op), op.location:
-                is_nan = arith.CmpFOp(arith.CmpFPredicate.UNO, one, one).result
+                is_nan = arith.CmpFOp(arith.CmpFPredicate.UNO, true_value, true_value).result
                 op.operands[0] = arith.OrIOp(compared.results[0], is_nan).result
-        if list(compared.operands) == [one, other] and predicate == arith.CmpFPredicate.UGT and _is_zero(other):
+        if (
+            list(compared.operands) == [true_value, false_value]
+            and predicate == arith.CmpFPredicate.UGT
+            and _is_zero(false_value)
+        ):
             kept = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(arith.CmpFPredicate.UGE))
             compared.attributes["predicate"] = kept
 
@@ -170,24 +174,24 @@ def one_line(text: str, limit: int = 300) -> str:
 
 def operations(module: ir.Module) -> list[ir.Operation]:
     """Return all operations of a module."""
-    found: list[ir.Operation] = []
+    visited: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        found.append(op)
+        visited.append(op)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
-    return found
+    return visited
 
 
 def erase_checks(module: ir.Module, idle: Collection[str]) -> list[str]:
     """Erase every cf.assert whose message is in `idle`; return the messages of the others without repetition."""
-    found: dict[str, None] = {}
+    messages: dict[str, None] = {}
     for op in operations(module):
         if op.name == "cf.assert":
             message = str(ir.StringAttr(op.attributes["msg"]).value)
             if message in idle:
                 op.erase()
             else:
-                found[message] = None
-    return list(found)
+                messages[message] = None
+    return list(messages)

@@ -35,17 +35,17 @@ def inputs_of(
     node: onnx.NodeProto, types: dict[str, onnx.ValueInfoProto], constants: dict[str, onnx.TensorProto]
 ) -> str:
     """The names of the inputs of a node with their sizes, or the values of one that is a list of numbers."""
-    found = []
+    descriptions = []
     for name in filter(None, dict.fromkeys(node.input)):
         if name in constants and constants[name].data_type == onnx.TensorProto.INT64 and len(constants[name].dims) == 1:
-            found.append(f"'{name}' is {onnx.numpy_helper.to_array(constants[name])[:8].tolist()}")
+            descriptions.append(f"'{name}' is {onnx.numpy_helper.to_array(constants[name])[:8].tolist()}")
         elif name in constants:
-            found.append(f"'{name}' has sizes {list(constants[name].dims)}")
+            descriptions.append(f"'{name}' has sizes {list(constants[name].dims)}")
         elif name in types:
             dims = types[name].type.tensor_type.shape.dim
             sizes = ", ".join(str(dim.dim_value) if dim.HasField("dim_value") else "?" for dim in dims)
-            found.append(f"'{name}' has sizes [{sizes}]")
-    return ", ".join(found)
+            descriptions.append(f"'{name}' has sizes [{sizes}]")
+    return ", ".join(descriptions)
 
 
 def kinds_of(
@@ -59,12 +59,12 @@ def kinds_of(
 
 def attributes_of(node: onnx.NodeProto) -> dict[str, object]:
     """The attributes of a node that are numbers, lists of them and words."""
-    found: dict[str, object] = {}
+    attributes: dict[str, object] = {}
     for attribute in node.attribute:
         value = onnx.helper.get_attribute_value(attribute)
         if isinstance(value, (int, float, bytes, list)) and not attribute.graphs:
-            found[attribute.name] = value.decode(errors="replace") if isinstance(value, bytes) else value
-    return found
+            attributes[attribute.name] = value.decode(errors="replace") if isinstance(value, bytes) else value
+    return attributes
 
 
 def model_of(

@@ -45,8 +45,8 @@ def _refine_shapes(module: ir.Module) -> None:
 def _all_shapes_known(module: ir.Module) -> bool:
     """Whether every tensor that is read has a type and sizes that are fixed."""
     return all(
-        _KNOWN.fullmatch(kind) or not list(result.uses)
+        _KNOWN.fullmatch(type_text) or not list(result.uses)
         for op in operations(module)
         for result in op.results
-        if (kind := str(result.type)).startswith(("!torch.vtensor", "!torch.tensor"))
+        if (type_text := str(result.type)).startswith(("!torch.vtensor", "!torch.tensor"))
     )

@@ -73,11 +73,13 @@ def _cast_by_torch(module: ir.Module) -> None:
     """Make casts to and from float8 and to int16 those of torch: torch-mlir does not lower those of ONNX."""
     with module.context:
         for op in _onnx_operators(module, "Cast"):
-            kinds = [str(value.type) for value in (op.operands[0], op.results[0])]
+            type_texts = [str(value.type) for value in (op.operands[0], op.results[0])]
             dtype = next(
-                (number for element, number in _TORCH_DTYPES.items() if kinds[1].endswith(f",{element}>")), None
+                (number for element, number in _TORCH_DTYPES.items() if type_texts[1].endswith(f",{element}>")), None
             )
-            if dtype is None or not (any(",f8" in kind for kind in kinds) or kinds[1].endswith(",si16>")):
+            if dtype is None or not (
+                any(",f8" in type_text for type_text in type_texts) or type_texts[1].endswith(",si16>")
+            ):
                 continue
             with ir.InsertionPoint(op), op.location:
                 made = ir.Operation.create(
@@ -159,11 +161,11 @@ def _call_stretch(op: ir.Operation) -> None:
 
 def _is_free(op: ir.Operation) -> bool:
     """Whether the ranks of the first operand and of the result are known, sizes are free, and not all are stretched."""
-    kinds = [builtin_type(value.type) for value in (op.operands[0], op.results[0])]
-    known = [kind for kind in kinds if kind is not None]
+    tensor_types = [builtin_type(value.type) for value in (op.operands[0], op.results[0])]
+    known = [tensor_type for tensor_type in tensor_types if tensor_type is not None]
     if len(known) < 2 or all(size == 1 for size in known[0].shape):  # torch-mlir stretches what is 1 for sure
         return False
-    return not all(kind.has_static_shape for kind in known)
+    return not all(tensor_type.has_static_shape for tensor_type in known)
 
 
 def _call_non_max_suppression(op: ir.Operation) -> None:
@@ -171,9 +173,9 @@ def _call_non_max_suppression(op: ir.Operation) -> None:
     none = ir.Type.parse("!torch.none")
     boxes, scores, *limits = op.operands
     there = [n < len(limits) and limits[n].type != none for n in range(3)]
-    given = [limit for limit, is_there in zip(limits, there, strict=False) if is_there]
+    present = [limit for limit, is_there in zip(limits, there, strict=False) if is_there]
     centred = _CENTRED in op.attributes and ir.IntegerAttr(op.attributes[_CENTRED]).value != 0
-    _call(op, "torch.numc.non_max_suppression", [boxes, scores, *given], [int(flag) for flag in (centred, *there)])
+    _call(op, "torch.numc.non_max_suppression", [boxes, scores, *present], [int(flag) for flag in (centred, *there)])
 
 
 def _call(op: ir.Operation, name: str, operands: Sequence[ir.Value], numbers: Sequence[int]) -> None:
@@ -191,8 +193,8 @@ def _call(op: ir.Operation, name: str, operands: Sequence[ir.Value], numbers: Se
 
 def _onnx_operators(module: ir.Module, name: str) -> list[ir.Operation]:
     """The operations of an operator of ONNX."""
-    found = [op for op in operations(module) if op.name == "torch.operator"]
-    return [op for op in found if ir.StringAttr(op.attributes["name"]).value == f"onnx.{name}"]
+    operators = [op for op in operations(module) if op.name == "torch.operator"]
+    return [op for op in operators if ir.StringAttr(op.attributes["name"]).value == f"onnx.{name}"]
 
 
 def _name_locations(module: ir.Module) -> None:

@@ -47,9 +47,9 @@ def explain(prepared: Prepared, cause: str) -> NumcError:
                 reason = contradiction(node, types, constants)
                 unknown.update(node.output)
             reason = with_operands(reason, kinds_of(node, types, constants), attributes_of(node))
-            kind = prepared.nodes.get(node.name, node.op_type).partition(" ")[0]
-            reason = reason if kind == node.op_type else f"{node.op_type}, by which it is computed: {reason}"
-            refused.append((origin(node), kind, version, reason))
+            op_type = prepared.nodes.get(node.name, node.op_type).partition(" ")[0]
+            reason = reason if op_type == node.op_type else f"{node.op_type}, by which it is computed: {reason}"
+            refused.append((origin(node), op_type, version, reason))
     if refused:
         return unsupported(refused)
     return NumcError(together(cause))

@@ -35,8 +35,8 @@ def load(path: str | os.PathLike[str], *, fixed: Fixed | None = None) -> Importe
     """
     file = Path(path)
     if not file.is_file():
-        found = "is a directory" if file.is_dir() else "no such file"
-        raise NumcError(f"{file}: {found}: want an ONNX model")
+        problem = "is a directory" if file.is_dir() else "no such file"
+        raise NumcError(f"{file}: {problem}: want an ONNX model")
     shapes = {name: [int(size) for size in known] for name, known in (fixed or {}).items() if isinstance(known, tuple)}
     values = {name: known.tolist() for name, known in (fixed or {}).items() if not isinstance(known, tuple)}
     request = {"path": str(file), "shapes": shapes, "values": values}

@@ -65,8 +65,8 @@ class Prepared:
     def no_broadcast(self) -> bool:
         """Whether dynamic sizes that have to fit together are equal: all are one symbol, and none depends on data."""
         symbols = [s for a in self.inputs for size, s in zip(a.shape, a.symbols, strict=True) if size < 0]
-        one = len(set(symbols)) == 1 and (symbols[0] != "" or len(symbols) == 1) and not self.has_branches
-        return one and not _DATA_SHAPES.intersection(node.op_type for node in self.model.graph.node)
+        is_one_symbol = len(set(symbols)) == 1 and (symbols[0] != "" or len(symbols) == 1) and not self.has_branches
+        return is_one_symbol and not _DATA_SHAPES.intersection(node.op_type for node in self.model.graph.node)
 
 
 def prepare(
@@ -217,15 +217,15 @@ def _write_elements(graph: onnx.GraphProto) -> None:
     made = {name: node for node in graph.node for name in node.output}
     outputs: list[onnx.ValueInfoProto] = []
     for value in graph.output:
-        kind, node = value.type.WhichOneof("value"), made.get(value.name)
-        if kind in (None, "tensor_type"):
+        type_field, node = value.type.WhichOneof("value"), made.get(value.name)
+        if type_field in (None, "tensor_type"):
             outputs.append(value)
         elif node is not None and node.op_type == "SequenceConstruct":
             for n, element in enumerate(node.input):
                 name = f"{value.name}[{n}]"
                 graph.node.append(onnx.helper.make_node("Identity", [element], [name], name=name))
                 outputs.append(onnx.ValueInfoProto(name=name))
-        elif node is not None and node.op_type == "Identity" and kind == "optional_type":
+        elif node is not None and node.op_type == "Identity" and type_field == "optional_type":
             outputs.append(onnx.ValueInfoProto(name=value.name))
         else:
             raise NumcError(f"the output '{value.name}' is a sequence or an optional, and what it holds depends on "
@@ -345,13 +345,13 @@ def _free_sizes(graph: onnx.GraphProto) -> None:
 def _fixed_values(graph: onnx.GraphProto, values: Mapping[str, Any]) -> dict[str, Array]:
     """Return the values of inputs as the graph has their types. Raises NumcError for those that do not fit."""
     inputs = {value.name: value for value in graph.input}
-    found = {}
-    for name, given in values.items():
+    arrays = {}
+    for name, argument in values.items():
         if name not in inputs:
             allowed = ", ".join(inputs) or "none"
             raise NumcError(f"values: no input '{name}'{did_you_mean(name, inputs)}; the inputs are {allowed}")
-        kind, wide = inputs[name].type.tensor_type, np.asarray(given)
-        declared = _shape(inputs[name]) if kind.HasField("shape") else wide.shape
+        tensor_type, wide = inputs[name].type.tensor_type, np.asarray(argument)
+        declared = _shape(inputs[name]) if tensor_type.HasField("shape") else wide.shape
         if wide.size == 1 and all(size in (-1, 1) for size in declared):
             wide = wide.reshape([1] * len(declared))
         if len(wide.shape) != len(declared) or any(
@@ -359,11 +359,11 @@ def _fixed_values(graph: onnx.GraphProto, values: Mapping[str, Any]) -> dict[str
         ):
             raise NumcError(f"values: '{name}': got the shape {list(wide.shape)}, want {list(declared)}")
         with np.errstate(all="ignore"):
-            value = wide.astype(dtype := onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type))
+            value = wide.astype(dtype := onnx.helper.tensor_dtype_to_np_dtype(tensor_type.elem_type))
         if dtype.kind in "biu" and not np.array_equal(value, wide):
             raise NumcError(f"values: '{name}' is of {dtype}, which does not have {shortened(wide.tolist())}")
-        found[name] = value
-    return found
+        arrays[name] = value
+    return arrays
 
 
 def _remove_inputs(graph: onnx.GraphProto, names: Collection[str]) -> None:
@@ -428,8 +428,8 @@ def _with_constants(model: onnx.ModelProto, constants: Mapping[str, Array]) -> o
         if name not in used:
             continue
         if is_weight(value):
-            kind = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
-            hoisted.append(onnx.helper.make_tensor_value_info(name, kind, value.shape))
+            elem_type = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
+            hoisted.append(onnx.helper.make_tensor_value_info(name, elem_type, value.shape))
         else:
             kept.append(numpy_helper.from_array(np.ascontiguousarray(value).reshape(value.shape), name))
     del graph.input[:], graph.initializer[:]
@@ -461,11 +461,11 @@ def _infer_shapes(model: onnx.ModelProto, *, values: bool = True) -> onnx.ModelP
         noted = onnx.ModelProto.FromString(model.SerializeToString())
         _forget_shapes(noted.graph)
         outputs = {value.name: value for value in noted.graph.output}
-        for name, kind in notes.items():
+        for name, type_proto in notes.items():
             if name in outputs:
-                outputs[name].type.CopyFrom(kind)
+                outputs[name].type.CopyFrom(type_proto)
             else:
-                noted.graph.value_info.append(onnx.ValueInfoProto(name=name, type=kind))
+                noted.graph.value_info.append(onnx.ValueInfoProto(name=name, type=type_proto))
         inferred = _infer_once(noted, values)
     return inferred
 
@@ -549,21 +549,21 @@ def _check_ranks(model: onnx.ModelProto, declared: Mapping[str, int]) -> None:
     """Raise NumcError unless all ranks are known. declared: those of outputs that nothing else may tell."""
     graph = model.graph
     for value in graph.output:
-        kind = value.type.tensor_type
-        if not kind.HasField("shape") and value.name in declared:
-            kind.shape.dim.extend(onnx.TensorShapeProto.Dimension() for _ in range(declared[value.name]))
-            kind.shape.SetInParent()
+        tensor_type = value.type.tensor_type
+        if not tensor_type.HasField("shape") and value.name in declared:
+            tensor_type.shape.dim.extend(onnx.TensorShapeProto.Dimension() for _ in range(declared[value.name]))
+            tensor_type.shape.SetInParent()
     for value in [*graph.input, *graph.output]:
         if not value.type.tensor_type.HasField("shape"):
-            if found := _contradictions(model):
-                raise unsupported(found)
+            if refusals := _contradictions(model):
+                raise unsupported(refusals)
             raise NumcError(f"'{value.name}' has no known rank; give shapes={{...}} for the inputs")
 
 
 def _contradictions(model: onnx.ModelProto) -> list[tuple[str, str, int | None, str]]:
     """Return the nodes whose inputs, all of which are known, do not fit together, as `unsupported` takes them."""
     graph = model.graph
-    found: list[tuple[str, str, int | None, str]] = []
+    refusals: list[tuple[str, str, int | None, str]] = []
     constants = {tensor.name: tensor for tensor in graph.initializer}
     values = [*graph.input, *graph.value_info, *graph.output]
     types = {value.name: value for value in values if value.type.tensor_type.HasField("shape")}
@@ -575,8 +575,8 @@ def _contradictions(model: onnx.ModelProto) -> list[tuple[str, str, int | None, 
             and contradicts(model_of(node, types, constants, model))
         ):
             why = contradiction(node, types, constants)
-            found.append((origin(node), node.op_type, opset_of(model), why))
-    return found
+            refusals.append((origin(node), node.op_type, opset_of(model), why))
+    return refusals
 
 
 def _shape(value: onnx.ValueInfoProto) -> tuple[int, ...]:

@@ -86,7 +86,7 @@ class Rewriting:
             domain = "" if proto.domain == "ai.onnx" else proto.domain
             rule = rules.get((domain, proto.op_type))
             made: list[onnx.NodeProto] = []
-            kind = self.kinds.get(origin(proto), proto.op_type)
+            operator = self.kinds.get(origin(proto), proto.op_type)
             node = Node(
                 proto=proto,
                 types=types,
@@ -96,7 +96,7 @@ class Rewriting:
                 last=last,
                 sequences=sequences,
                 nothing=nothing,
-                kind=kind,
+                kind=operator,
             )
             about = origin(proto), self.kinds.get(proto.name, proto.op_type), opset
             if not self.settled.intersection(proto.output):
@@ -109,11 +109,11 @@ class Rewriting:
                 except (LookupError, TypeError, ValueError) as error:
                     refused.append((*about, f"it is not what ONNX defines: {error}"))
             changed = changed or bool(made)
-            for one in made:
-                one.doc_string = one.doc_string or origin(proto)
-            for one in made or [proto]:
-                if one.op_type == "SequenceConstruct":
-                    sequences[one.output[0]] = list(one.input)
+            for new_node in made:
+                new_node.doc_string = new_node.doc_string or origin(proto)
+            for new_node in made or [proto]:
+                if new_node.op_type == "SequenceConstruct":
+                    sequences[new_node.output[0]] = list(new_node.input)
             nodes += made or [onnx.NodeProto.FromString(proto.SerializeToString())]
             if len(nodes) > MAX_NODES:
                 raise NumcError(f"node '{origin(proto)}' ({proto.op_type}) becomes too many nodes: the model may have "
@@ -157,10 +157,10 @@ class Rewriting:
 
     def _note(self, rewritten: Node) -> None:
         proto = rewritten.proto
-        kind = self.kinds.get(proto.name, proto.op_type)
+        operator = self.kinds.get(proto.name, proto.op_type)
         inlines = any(attribute.type == onnx.AttributeProto.GRAPH for attribute in proto.attribute)
         for node in rewritten.made:
-            self.kinds.setdefault(node.name, node.op_type if inlines else kind)
+            self.kinds.setdefault(node.name, node.op_type if inlines else operator)
             if not inlines:
                 self.checked.update(filter(None, node.output))
             if node.op_type == proto.op_type and node.domain == proto.domain and not (inlines or rewritten.again):

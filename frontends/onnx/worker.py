@@ -18,10 +18,10 @@ def import_task(request: dict[str, Any], _: Parts, stage: Stage) -> Answer:
     the NumcError that is raised lists the operators that cannot be compiled, each tried in a process of its own.
     """
     stage("read")
-    found = read.read(Path(request["path"]))
+    loaded = read.read(Path(request["path"]))
     stage("prepare")
     shapes = {name: tuple(shape) for name, shape in request["shapes"].items()}
-    prepared = prepare.prepare(found.model, shapes, found.large, request.get("values", {}))
+    prepared = prepare.prepare(loaded.model, shapes, loaded.large, request.get("values", {}))
     stage("convert")
     if "diagnose" in request:
         raise diagnose.explain(prepared, request["diagnose"])
@@ -36,8 +36,8 @@ def import_task(request: dict[str, Any], _: Parts, stage: Stage) -> Answer:
             inputs=tuple(prepared.inputs),
             outputs=tuple(prepared.outputs),
             weights=cast(Any, dict(enumerate(prepared.weights.items(), start=len(prepared.inputs)))),
-            sources=found.sources,
+            sources=loaded.sources,
             nodes=prepared.nodes,
         ),
-        found.place_of,
+        loaded.place_of,
     )

@@ -66,8 +66,8 @@ def to_linalg(
 
 def _place(op: ir.Operation) -> str:
     """The name of an operation of the IR, with that of the node it comes from where it has one."""
-    place = op.location
-    return f"{op.name} ({quoted(place.name_str)})" if isinstance(place, ir.NameLoc) else str(op.name)
+    location = op.location
+    return f"{op.name} ({quoted(location.name_str)})" if isinstance(location, ir.NameLoc) else str(op.name)
 
 
 class _Named(ContextCache):  # type: ignore[misc]
@@ -88,7 +88,7 @@ class _Named(ContextCache):  # type: ignore[misc]
 def diagnose(nodes: Iterable[fx.Node]) -> list[tuple[fx.Node, Refusal]]:
     """Try to lower every distinct operation alone, if nothing refuses it already; return the operations that fail."""
     verdicts: dict[str, str | None] = {}
-    found = []
+    failures = []
     for node in nodes:
         if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
             continue
@@ -107,8 +107,8 @@ def diagnose(nodes: Iterable[fx.Node]) -> list[tuple[fx.Node, Refusal]]:
                 reason = NO_CONVERSION if str(error) == CONTRADICTION else str(error)
                 verdicts[key] = with_operands(reason, *_operands(node))
         if (why := verdicts[key]) is not None:
-            found.append((node, failed(node, why)))
-    return found
+            failures.append((node, failed(node, why)))
+    return failures
 
 
 def _operands(node: fx.Node) -> tuple[list[str], dict[str, Any]]:
@@ -121,8 +121,8 @@ def _operands(node: fx.Node) -> tuple[list[str], dict[str, Any]]:
     ]
     assert isinstance(node.target, torch._ops.OpOverload)
     names = [argument.name for argument in node.target._schema.arguments]
-    given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
-    plain = {n: v for n, v in given.items() if not any(isinstance(x, fx.Node) for x in pytree.tree_leaves(v))}
+    arguments = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+    plain = {n: v for n, v in arguments.items() if not any(isinstance(x, fx.Node) for x in pytree.tree_leaves(v))}
     return kinds, {name: value for name, value in plain.items() if value is not None}
 
 
@@ -141,12 +141,12 @@ def _alone(node: fx.Node) -> fx.Graph:
     graph = fx.Graph()
     inputs: dict[fx.Node, Any] = {}
     for number, operand in enumerate(node.all_input_nodes):
-        given = operand.meta.get("val")
-        if not isinstance(given, (torch.Tensor, list, tuple)):
-            inputs[operand] = _example(given)
+        example = operand.meta.get("val")
+        if not isinstance(example, (torch.Tensor, list, tuple)):
+            inputs[operand] = _example(example)
             continue
         inputs[operand] = graph.placeholder(f"i{number}")
-        inputs[operand].meta = {"val": given}
+        inputs[operand].meta = {"val": example}
     copy = graph.node_copy(node, inputs.__getitem__)
     copy.name = "node"
     values = values_of(node)

@@ -71,8 +71,8 @@ def lerp(start: torch.Tensor, end: torch.Tensor, weight: Any) -> torch.Tensor:
 
 def add(value: torch.Tensor, addend: torch.Tensor, factor: Any) -> torch.Tensor:
     """Return value + factor * addend, a multiply-add."""
-    found: torch.Tensor = aten.add.Tensor(value, addend, alpha=factor)
-    return found
+    total: torch.Tensor = aten.add.Tensor(value, addend, alpha=factor)
+    return total
 
 
 def softmax(value: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
@@ -92,8 +92,8 @@ def rounded_once(function: Callable[..., Any]) -> Callable[..., Any]:
         args, options = pytree.tree_map_only(
             torch.Tensor, lambda x: x.float() if x.dtype == dtype else x, (args, options)
         )
-        found = function(*args, **options)
-        return found if found is NotImplemented else found.to(dtype)
+        unrounded = function(*args, **options)
+        return unrounded if unrounded is NotImplemented else unrounded.to(dtype)
 
     return decomposed
 

@@ -73,11 +73,11 @@ class LanguageModel:
 
     def encoded(self, text: str) -> list[int]:
         """Return the tokens of a text. Raises NumcError if it has none, or one that the model does not know."""
-        found = list(map(int, self.tokenizer(text)["input_ids"]))
-        if not found:
+        tokens = list(map(int, self.tokenizer(text)["input_ids"]))
+        if not tokens:
             raise NumcError("the text has no tokens: want at least one word")
-        self.check_tokens(max(found))
-        return found
+        self.check_tokens(max(tokens))
+        return tokens
 
     def check_tokens(self, largest: int) -> None:
         """Raise NumcError if there is a token that the model does not know."""
@@ -110,8 +110,8 @@ def _check(path: Path, name: str) -> None:
     config = _read(path / _CONFIG, name)
     _refuse_code(name, config)
     _check_index(path, name)
-    if given := config.get("transformers_weights"):
-        _check_file(path, name, _CONFIG, given)
+    if weights_file := config.get("transformers_weights"):
+        _check_file(path, name, _CONFIG, weights_file)
     if not any(path.glob("*.safetensors")):
         pickled = sorted(file.name for file in (*path.glob("*.bin"), *path.glob("*.pt"), *path.glob("*.pth")))
         what = f"weights in {quoted(pickled[0])}, which are pickled, that is code" if pickled else "no weights"
@@ -165,14 +165,14 @@ def _check_file(path: Path, name: str, where: str, file: object) -> None:
 def _read(file: Path, name: str) -> dict[str, Any]:
     """Return the content of a JSON file, nothing if there is none. Raises NumcError for anything but an object."""
     try:
-        found = parsed(file.read_text(encoding="utf-8")) if file.exists() else {}
+        content = parsed(file.read_text(encoding="utf-8")) if file.exists() else {}
     except OSError as error:
         raise NumcError(f"{name}: cannot read {file.name}: {error.strerror or error}") from None
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        content = None
+    if not isinstance(content, dict):
         raise NumcError(f"{name}: {file.name} is not a JSON object: {_WANT}")
-    return found
+    return content
 
 
 def _refuse_code(name: str, config: dict[str, Any]) -> None:

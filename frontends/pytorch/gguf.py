@@ -42,13 +42,13 @@ def _check_types(reader: Any) -> None:
     import numpy as np
     from gguf import GGML_QUANT_SIZES, dequantize
 
-    for kind, name in {tensor.tensor_type: tensor.name for tensor in reversed(reader.tensors)}.items():
+    for tensor_type, name in {tensor.tensor_type: tensor.name for tensor in reversed(reader.tensors)}.items():
         try:
-            dequantize(np.zeros((1, GGML_QUANT_SIZES[kind][1]), np.uint8), kind)
+            dequantize(np.zeros((1, GGML_QUANT_SIZES[tensor_type][1]), np.uint8), tensor_type)
         except NotImplementedError:
             raise NumcError(
-                f"tensor {quoted(name)} is in {kind.name}, of which the package gguf makes no numbers: want a type of "
-                "weights such as Q4_0, Q8_0, Q4_K or Q6_K"
+                f"tensor {quoted(name)} is in {tensor_type.name}, of which the package gguf makes no numbers: want a "
+                "type of weights such as Q4_0, Q8_0, Q4_K or Q6_K"
             ) from None
 
 

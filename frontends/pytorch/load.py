@@ -162,7 +162,7 @@ def _changes_constant(program: ExportedProgram, buffers: Collection[int]) -> boo
     # A buffer that changes may be such a constant under its other name.
     seen |= {spec.arg.name for spec in specs if spec.kind == InputKind.BUFFER}
     for node in program.graph.nodes:
-        if node.op == "call_function" and any(given.name in seen for given in node.all_input_nodes):
+        if node.op == "call_function" and any(operand.name in seen for operand in node.all_input_nodes):
             seen.add(node.name)
             known = isinstance(node.target, torch._ops.OpOverload) and not node.target._schema.is_mutable
             if not known and node.target is not getitem:
@@ -228,15 +228,15 @@ def _check_tensors(name: str, module: torch.nn.Module, example_inputs: Any) -> N
 
 def _check_modules(name: str, module: torch.nn.Module) -> None:
     """Refuse modules whose weights are in objects of C++, which torch.export cannot take."""
-    found: dict[str, str] = {}
+    quantised: dict[str, str] = {}
     for path, each in module.named_modules():
-        if _QUANTISED.match(type(each).__module__) and not any(path.startswith(f"{outer}.") for outer in found):
-            found[path] = f"'{path}' ({type(each).__name__})" if path else type(each).__name__
-    if found:
+        if _QUANTISED.match(type(each).__module__) and not any(path.startswith(f"{outer}.") for outer in quantised):
+            quantised[path] = f"'{path}' ({type(each).__name__})" if path else type(each).__name__
+    if quantised:
         raise NumcError(
-            f"{name}: quantised modules of torch.ao are not available: {', '.join(found.values())}; compile the module "
-            "as it was before, in an arithmetic of integers such as fma='int8', or an ONNX file that onnxruntime has "
-            "quantised"
+            f"{name}: quantised modules of torch.ao are not available: {', '.join(quantised.values())}; compile the "
+            "module as it was before, in an arithmetic of integers such as fma='int8', or an ONNX file that "
+            "onnxruntime has quantised"
         )
 
 
@@ -257,8 +257,8 @@ def _explained(error: Exception) -> str:
         text = one_line(paragraph, 200)
     # Of an operation of a graph, to which no frame of Python belongs, torch writes the stack down.
     frames = ((frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__))
-    place = place_in(stack) or place_of(frames)
-    return f"{text} ({place})" if place else text
+    location = place_in(stack) or place_of(frames)
+    return f"{text} ({location})" if location else text
 
 
 def _dim_names(args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> dict[tuple[int, int], str]:
@@ -266,15 +266,15 @@ def _dim_names(args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: An
     if dynamic_shapes is None:
         return {}
     values = list(dynamic_shapes.values() if isinstance(dynamic_shapes, Mapping) else dynamic_shapes)
-    found: dict[tuple[int, int], str] = {}
+    names: dict[tuple[int, int], str] = {}
     flat = all(isinstance(v, torch.Tensor) for v in (*args, *kwargs.values()))
     for number, sizes in enumerate(values if flat else ()):
         pairs = sizes.items() if isinstance(sizes, Mapping) else enumerate(sizes or ())
         for dim, size in pairs:
             name = getattr(size, "__name__", None)
             if isinstance(dim, int) and isinstance(name, str):
-                found[number, dim] = name
-    return found
+                names[number, dim] = name
+    return names
 
 
 def _imported(
@@ -303,7 +303,7 @@ def _imported(
     without_empties(graph)
     if refused := refusals(graph):
         # What cannot be lowered is found here, too, so that the message names all at once.
-        raise NumcError(f"{name}: {listed(refused + [found for _, found in diagnose(graph.nodes)])}")
+        raise NumcError(f"{name}: {listed(refused + [failure for _, failure in diagnose(graph.nodes)])}")
     symbols = _symbols(program, dims)
     inputs, weights = _order_arguments(program, name, symbols)
     outputs, updates = _order_outputs(program, name, inputs, symbols)
@@ -312,7 +312,7 @@ def _imported(
         sizes = _sizes(graph, symbols)
         text = to_linalg(graph, names, lambda made: guards.check(made, guards.conditions(graph), sizes))
     except ConversionError as error:
-        culprits = [found for _, found in diagnose(graph.nodes)]
+        culprits = [failure for _, failure in diagnose(graph.nodes)]
         raise NumcError(
             f"{name}: {listed(culprits) if culprits else together(error.said, {'graph.txt': str(graph)})}"
         ) from None
@@ -390,14 +390,14 @@ def _ranges(program: ExportedProgram, symbols: Mapping[str, str], least: int) ->
     least: the smallest size that the user asks for, or 0. torch takes a size for neither 0 nor 1 while it traces, and
     takes both when it runs: 2 is a limit only if the user has said so, with an end.
     """
-    found = {}
+    ranges = {}
     for symbol, limits in program.range_constraints.items():
         low, high = int(max(0, limits.lower)), int(min(MAX_SIZE, limits.upper))
         if low == 2 and (least != 2 or high == MAX_SIZE):
             low = 0
         if (low, high) != (0, MAX_SIZE):
-            found[symbols.get(str(symbol), str(symbol))] = (low, high)
-    return found
+            ranges[symbols.get(str(symbol), str(symbol))] = (low, high)
+    return ranges
 
 
 def _least(dynamic_shapes: Any) -> int:
@@ -454,8 +454,8 @@ def _order_arguments(
             (value,) = values_of(node)
             if not isinstance(value, torch.Tensor):
                 if node.users:
-                    kind = type(value).__name__
-                    raise NumcError(f"{name}: input '{node.name}' is of type {kind}; only tensors may vary: "
+                    type_name = type(value).__name__
+                    raise NumcError(f"{name}: input '{node.name}' is of type {type_name}; only tensors may vary: "
                                     "make it an attribute of the module")  # fmt: skip
                 program.graph.erase_node(node)
                 continue
@@ -493,25 +493,25 @@ def _order_arguments(
 
 def _symbols(program: ExportedProgram, dims: Mapping[tuple[int, int], str]) -> dict[str, str]:
     """Return the user's name of every symbol that has one."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     for number, input_name in enumerate(program.graph_signature.user_inputs):
         for (position, dim), name in dims.items():
             if position == number and isinstance(input_name, str):
                 (value,) = values_of(placeholders[input_name])
-                found.setdefault(str(value.shape[dim]), name)
-    return found
+                names.setdefault(str(value.shape[dim]), name)
+    return names
 
 
 def _sizes(graph: fx.Graph, symbols: Mapping[str, str]) -> dict[Any, tuple[guards.Place, str]]:
     """Return where the free sizes of a graph are, and their names."""
-    found: dict[Any, tuple[guards.Place, str]] = {}
+    free_sizes: dict[Any, tuple[guards.Place, str]] = {}
     for number, node in enumerate(graph.find_nodes(op="placeholder")):
         for value in values_of(node):
             for dim, size in enumerate(value.shape if isinstance(value, torch.Tensor) else ()):
                 if isinstance(size, torch.SymInt) and size.node.expr.is_symbol:
-                    found.setdefault(size.node.expr, ((number, dim), symbols.get(str(size), str(size))))
-    return found
+                    free_sizes.setdefault(size.node.expr, ((number, dim), symbols.get(str(size), str(size))))
+    return free_sizes
 
 
 def _argument(name: str, value: torch.Tensor, symbols: Mapping[str, str]) -> Argument:
@@ -545,7 +545,7 @@ def _order_outputs(
     numbers = {argument.name: number for number, argument in enumerate(inputs)}
     updates = {len(labelled) + n: numbers[target] for n, target in enumerate(changed.values())}
     labelled += [(target + "_updated" * (target in labels), values[n]) for n, target in changed.items()]
-    found: list[Argument] = []
+    outputs: list[Argument] = []
     kept: list[fx.Node] = []
     for label, node in labelled:
         value = node.meta["val"] if isinstance(node, fx.Node) else node
@@ -559,9 +559,9 @@ def _order_outputs(
             copy.meta = {"val": value}
             node = copy
         kept.append(node)
-        found.append(_argument(label, value, symbols))
+        outputs.append(_argument(label, value, symbols))
     output.args = (tuple(kept),)
-    return tuple(found), updates
+    return tuple(outputs), updates
 
 
 def _label(path: Sequence[Any]) -> str:

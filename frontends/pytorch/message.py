@@ -44,12 +44,12 @@ def from_message(message: bytes) -> tuple[fx.Graph, dict[fx.Node, str]]:
     """Return the graph of `to_message`, which has a module of its own, and the names of its nodes."""
     graph, names = fx.Graph(), {}
     nodes: dict[str, fx.Node] = {}
-    for op, name, target, args, kwargs, known, given in _Unpickler(io.BytesIO(message)).load():
+    for op, name, target, args, kwargs, known, label in _Unpickler(io.BytesIO(message)).load():
         args, kwargs = _with_nodes(args, nodes), _with_nodes(kwargs, nodes)
         node = nodes[name] = graph.create_node(op, target, args, kwargs)
         node.name, node.meta = name, known
-        if given is not None:
-            names[node] = given
+        if label is not None:
+            names[node] = label
     graph.owning_module = fx.GraphModule(torch.nn.Module(), fx.Graph())  # torch-mlir puts constants there
     return graph, names
 
@@ -76,19 +76,19 @@ class _Pickler(pickle.Pickler):
         if isinstance(value, torch._ops.OpOverload) and value.namespace in _LIBRARIES:
             return "operation", str(value)
         if isinstance(value, torch.Tensor):
-            place = value.stride(), value.storage_offset(), value.untyped_storage().nbytes(), self._storage(value)
-            return "tensor", isinstance(value, FakeTensor), value.dtype, tuple(value.shape), *place
+            layout = value.stride(), value.storage_offset(), value.untyped_storage().nbytes(), self._storage(value)
+            return "tensor", isinstance(value, FakeTensor), value.dtype, tuple(value.shape), *layout
         return None
 
 
 class _Unpickler(pickle.Unpickler):
     def persistent_load(self, known: Any) -> Any:
-        kind, *described = known
-        if kind == "node":
+        tag, *described = known
+        if tag == "node":
             return _Name(*described)
-        if kind == "constant":
+        if tag == "constant":
             return getattr(torch, *described)
-        if kind == "operation":
+        if tag == "operation":
             return functools.reduce(getattr, described[0].split("."), torch.ops)
         return _tensor(*described)
 

@@ -49,8 +49,8 @@ def _order(keys: torch.Tensor, count: int) -> torch.Tensor:
 
     keys: integers. count: how many of the first elements are wanted; 0 for all.
     """
-    found = torch.ops.aten.sort.stable(keys, stable=True, dim=-1, descending=False)[1]
-    return found[..., :count].contiguous() if count else found
+    positions = torch.ops.aten.sort.stable(keys, stable=True, dim=-1, descending=False)[1]
+    return positions[..., :count].contiguous() if count else positions
 
 
 def _order_shape(keys: torch.Tensor, count: int) -> torch.Tensor:
@@ -64,15 +64,15 @@ def _grouped_mm(left: torch.Tensor, right: torch.Tensor, ends: torch.Tensor) -> 
     do [groups, m, k] and [k, n]; [m, k] and [k, n] give [groups, m, n]. ends: for every group, the number of the row,
     column or step after its last one. What is in no group is 0, as are products of no steps.
     """
-    found = left.new_zeros(_grouped_shape(left, right, ends))
+    products = left.new_zeros(_grouped_shape(left, right, ends))
     for group, (start, end) in enumerate(pairwise([0, *ends.tolist()])):
         if right.dim() == 3:
-            found[start:end] = left[start:end] @ right[group]
+            products[start:end] = left[start:end] @ right[group]
         elif left.dim() == 3:
-            found[:, start:end] = left[group] @ right[:, start:end]
+            products[:, start:end] = left[group] @ right[:, start:end]
         else:
-            found[group] = left[:, start:end] @ right[start:end]
-    return found
+            products[group] = left[:, start:end] @ right[start:end]
+    return products
 
 
 def _grouped_shape(left: torch.Tensor, right: torch.Tensor, ends: torch.Tensor) -> list[int]:

@@ -166,13 +166,13 @@ def _last_line(log: str) -> str:
 
 
 def _number(name: str, unit: str, allowed: str, least: float) -> float | None:
-    given = os.environ.get(name)
-    if not given:
+    text = os.environ.get(name)
+    if not text:
         return None
     with contextlib.suppress(ValueError):
-        if least <= (number := float(given)) < 2**31:
+        if least <= (number := float(text)) < 2**31:
             return number
-    raise NumcError(f"{name}={given}: a number of {unit} is wanted, {allowed}")
+    raise NumcError(f"{name}={text}: a number of {unit} is wanted, {allowed}")
 
 
 def _folder() -> str:

@@ -109,7 +109,7 @@ def _become_worker(parent: int, connection: int, log: int) -> None:
 def _answer(task: str, connection: Connection) -> NoReturn:
     """Read a request, do its task, and send an answer or what was raised."""
     head = json.loads(connection.recv_bytes())
-    given = [connection.recv_bytes() for _ in range(head["parts"])]
+    buffers = [connection.recv_bytes() for _ in range(head["parts"])]
 
     lock = threading.Lock()  # any thread of the task may tell something
 
@@ -134,7 +134,7 @@ def _answer(task: str, connection: Connection) -> NoReturn:
         module, _, function = task.partition(":")
         run: Task = getattr(importlib.import_module(module), function)
         with DefaultEnvironment(), progress.told(show):  # a library that was loaded may have set another one
-            values, parts = run(head["request"], given, stage)
+            values, parts = run(head["request"], buffers, stage)
         send({"values": values}, parts)
     except ParseError as error:
         send({"error": str(error), "parsing": True})
@@ -170,11 +170,11 @@ def _limit(bounds: dict[str, Any] | None) -> None:
             resource.RLIMIT_NPROC: bounds["processes"],
             resource.RLIMIT_STACK: bounds["stack"],
         }
-    for kind, limit in limits.items():
+    for resource_id, limit in limits.items():
         if limit is not None:
-            _, most = resource.getrlimit(kind)
+            _, most = resource.getrlimit(resource_id)
             least = limit if most == resource.RLIM_INFINITY else min(limit, most)
-            resource.setrlimit(kind, (least, least))
+            resource.setrlimit(resource_id, (least, least))
 
 
 def main(control: int, parent: int) -> None:

@@ -41,10 +41,10 @@ def bits_of(array: npt.ArrayLike) -> npt.NDArray[np.uint32]:
     """Return the binary32 encodings of an array. Raises TypeError when float32 cannot hold its type exactly."""
     import numpy as np
 
-    given: npt.NDArray[Any] = np.asarray(array)
-    if not np.can_cast(given.dtype, np.float32, "safe") and not _is_literal(array, given):
-        raise TypeError(f"the reference takes float32, not {given.dtype}: convert first, or use round_real")
-    return np.ascontiguousarray(given.astype(np.float32)).view(np.uint32).reshape(given.shape)
+    numbers: npt.NDArray[Any] = np.asarray(array)
+    if not np.can_cast(numbers.dtype, np.float32, "safe") and not _is_literal(array, numbers):
+        raise TypeError(f"the reference takes float32, not {numbers.dtype}: convert first, or use round_real")
+    return np.ascontiguousarray(numbers.astype(np.float32)).view(np.uint32).reshape(numbers.shape)
 
 
 def _is_literal(array: npt.ArrayLike, given: npt.NDArray[Any]) -> bool:

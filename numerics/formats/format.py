@@ -212,8 +212,8 @@ class Format(ABC):
 
         values, codes = _arrays(self)
         is_nan = np.isnan(x)
-        found: Codes = codes[np.minimum(np.searchsorted(values, x), len(values) - 1)]
-        return np.where(is_nan, self.code_of_nan(), found) if is_nan.any() else found
+        nearest: Codes = codes[np.minimum(np.searchsorted(values, x), len(values) - 1)]
+        return np.where(is_nan, self.code_of_nan(), nearest) if is_nan.any() else nearest
 
     def decode_array(self, codes: Codes) -> F32Array:
         """Return the values of codes."""
@@ -230,17 +230,17 @@ class Format(ABC):
         sizes = [size for size, _ in ordered]
 
         def finite(x: int, noise: int) -> Value:
-            place = bisect_left(sizes, x)
-            if place == len(sizes) or sizes[place] == x or place == 0:
-                found = sizes[min(place, len(sizes) - 1)]
+            index = bisect_left(sizes, x)
+            if index == len(sizes) or sizes[index] == x or index == 0:
+                size = sizes[min(index, len(sizes) - 1)]
             else:
-                below, above = ordered[place - 1], ordered[place]
+                below, above = ordered[index - 1], ordered[index]
                 if how.random_bits:
                     up = _reaches(x, below[0], above[0], how.random_bits, noise)
                 else:
                     up = _goes_up(how.name, x, below, above)
-                found = sizes[place] if up else sizes[place - 1]
-            return found >> point - POINT
+                size = sizes[index] if up else sizes[index - 1]
+            return size >> point - POINT
 
         return finite
 

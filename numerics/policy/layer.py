@@ -65,12 +65,12 @@ class Layer:
     @property
     def sizes(self) -> Mapping[str, int | None]:
         """The sizes b (the number of products), m, n and k of a contraction; None for a free one."""
-        found: dict[str, int | None] = {}
+        sizes: dict[str, int | None] = {}
         for group in ("b", *SIZES):
             values = [size for name, size in self.loops if name == group]
             known = [size for size in values if size is not None]
-            found[group] = math.prod(known) if len(known) == len(values) else None
-        return found
+            sizes[group] = math.prod(known) if len(known) == len(values) else None
+        return sizes
 
     def fixed(self, free: int) -> Layer:
         """Return the same operation with every free size set to `free`."""

@@ -128,7 +128,7 @@ def _operators(name: str | Arithmetic, given: dict[str, Given]) -> Arithmetic:
         pair = value if isinstance(value, tuple) else (value, "fp32" if alone else ops)
         if len(pair) != 2:
             raise NumcError(f"role '{role}': got {len(pair)} texts, want an operator, or a pair of it and a format")
-        own_fma, own_ops = (checked_text(one, f"role '{role}'", LONGEST) for one in pair)
+        own_fma, own_ops = (checked_text(word, f"role '{role}'", LONGEST) for word in pair)
         parse_fma(own_fma), parse_ops(own_ops)
         roles.append((role, own_fma, own_ops))
     return Arithmetic(fma, ops, tuple(roles))

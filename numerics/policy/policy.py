@@ -147,8 +147,8 @@ class Junction:
     def holds(self, layer: Layer) -> bool | None:
         """Whether the condition holds; None if that depends on a size that the model leaves free."""
         decisive = self.word == "or"
-        found = [term.holds(layer) for term in self.terms]
-        return decisive if decisive in found else None if None in found else not decisive
+        truths = [term.holds(layer) for term in self.terms]
+        return decisive if decisive in truths else None if None in truths else not decisive
 
     def free(self, layer: Layer) -> list[str]:
         """Return the sizes in the conditions that the model leaves free."""
@@ -275,10 +275,10 @@ class Policy:
 
     @cached_property
     def _texts(self) -> dict[str, str]:
-        found: dict[str, str] = {}
+        texts: dict[str, str] = {}
         for definition in self.definitions:
-            found[definition.name] = expanded(definition.text, found)
-        return found
+            texts[definition.name] = expanded(definition.text, texts)
+        return texts
 
     @property
     def default(self) -> tuple[Fma, Ops]:
@@ -302,8 +302,8 @@ class Policy:
     @property
     def draws_results(self) -> bool:
         """Whether a rule names a stochastic rounding of what other operations than contractions return."""
-        found = [self._parsed(key, text)[1] for rule in self.rules for key, text in rule.settings]
-        return any(each.noise is not None for ops in found if ops is not None for each in ops.conversions)
+        formats = [self._parsed(key, text)[1] for rule in self.rules for key, text in rule.settings]
+        return any(each.noise is not None for ops in formats if ops is not None for each in ops.conversions)
 
     @property
     def repeats_products(self) -> bool:
@@ -452,18 +452,18 @@ def expanded(text: str, names: Mapping[str, str]) -> str:
 
 def _either(text: str) -> tuple[Fma | None, Ops | None]:
     """Parse a text alone, which is an operator, a format, or, like "fp32", both. Raises NumcError if it is neither."""
-    found: list[Fma | Ops | None] = []
+    parsed: list[Fma | Ops | None] = []
     errors = []
     for parse in (parse_fma, parse_ops):
         try:
-            found.append(parse(text))
+            parsed.append(parse(text))
         except NumcError as error:
-            found.append(None)
+            parsed.append(None)
             errors.append(error)
     if len(errors) == 2:  # report the error of the parser that recognised more of the text
         of_fma, of_format = errors
         raise of_format if "is a format" in str(of_fma) or (":" in text and "(" not in text) else of_fma
-    return found[0], found[1]  # type: ignore[return-value]
+    return parsed[0], parsed[1]  # type: ignore[return-value]
 
 
 def parse_operand(text: str, key: str = "a") -> Conversion | GroupConversion:

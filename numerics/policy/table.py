@@ -35,7 +35,7 @@ def rows(decisions: Iterable[Decision]) -> list[dict[str, Any]]:
     the second operand. b, m, n and k are None for other operations, and for sizes that the model leaves free.
     fma is None for operations without multiply-adds. fma_line and ops_line are lines of the policy's text.
     """
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    by_key: dict[tuple[Any, ...], dict[str, Any]] = {}
     for number, decision in enumerate(decisions):
         layer = decision.layer
         if not layer.computes:
@@ -56,8 +56,8 @@ def rows(decisions: Iterable[Decision]) -> list[dict[str, Any]]:
             "ops_line": _line(decision.ops_rule),
         }
         key = (number,) if is_contraction else (layer.name, layer.role, row["fma"], row["ops"])
-        found.setdefault(key, row)
-    return list(found.values())
+        by_key.setdefault(key, row)
+    return list(by_key.values())
 
 
 def decided(found: Iterable[dict[str, Any]], policy: Policy) -> list[dict[str, Any]]:

@@ -101,10 +101,10 @@ def _problem(text: str, name: str, error: UnexpectedInput) -> ParseError:
     column = len(line.split("#")[0].rstrip()) + 1 if at_end else error.column
     start = not line[: column - 1].strip()
     if isinstance(error, UnexpectedCharacters):
-        allowed, found = error.allowed, quoted(error.char)
+        allowed, token = error.allowed, quoted(error.char)
     else:
         assert isinstance(error, UnexpectedToken)
-        allowed, found = error.accepts or error.expected, "the end of the line" if at_end else quoted(error.token)
+        allowed, token = error.accepts or error.expected, "the end of the line" if at_end else quoted(error.token)
     words = {_EXPECTED[word] for word in allowed or () if word in _EXPECTED}
     if "NAME" in (allowed or ()) and "PAPER" in (allowed or ()):
         words |= {_EXPECTED["VALUE"]}
@@ -114,7 +114,7 @@ def _problem(text: str, name: str, error: UnexpectedInput) -> ParseError:
     before, after = escaped(line[: column - 1])[-100:], escaped(line[column - 1 :])[:100]
     # Tabs are kept, so that the caret is below the place that it means.
     space = "".join("\t" if c == "\t" else " " for c in before)
-    return ParseError(f"{name}:{number}: found {found}{near}, want {want}\n  {before}{after}\n  {space}^")
+    return ParseError(f"{name}:{number}: found {token}{near}, want {want}\n  {before}{after}\n  {space}^")
 
 
 def _text(tree: Tree[Token], source: str) -> str:
@@ -179,17 +179,17 @@ def _selector(node: Tree[Token] | Token) -> Selector:
 def _settings(tree: Tree[Token], source: str) -> tuple[tuple[str, str], ...]:
     if tree.data == "value":
         return (("", _text(tree, source)),)
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for setting in tree.children:
         assert isinstance(setting, Tree)
         key, value = setting.children
         assert isinstance(value, Tree)
         if str(key) not in KEYS:
             raise NumcError(f"unknown setting {quoted(key)}{did_you_mean(str(key), KEYS)}: want {', '.join(KEYS)}")
-        if str(key) in found:
+        if str(key) in settings:
             raise NumcError(f"'{key}' is given twice, keep one of them")
-        found[str(key)] = _text(value, source)
-    return tuple(found.items())
+        settings[str(key)] = _text(value, source)
+    return tuple(settings.items())
 
 
 def _condition(node: Tree[Token] | Token, depth: int = 0) -> Comparison | Junction:

@@ -50,8 +50,8 @@ def conversion_draws(stream: int, count: int, noise: Noise | None) -> list[int]:
     """Return what the conversions of elements 0 to `count` - 1 draw; zeros for a conversion that does not."""
     if noise is None:
         return [0] * count
-    found: list[int] = draws(stream, count, noise).tolist()
-    return found
+    drawn: list[int] = draws(stream, count, noise).tolist()
+    return drawn
 
 
 def draws(stream: int, count: int, noise: Noise) -> Words:
@@ -82,8 +82,8 @@ def accumulator_draws(stream: int, element: int, ks: npt.NDArray[np.int64], nois
         width = np.uint32(field_bits(noise))
         field = words >> width * position & np.uint32((1 << int(width)) - 1)
         drawn = field >> width - np.uint32(noise.bits)
-    found: list[int] = drawn.tolist()
-    return found
+    numbers: list[int] = drawn.tolist()
+    return numbers
 
 
 def field_bits(noise: Noise) -> int:

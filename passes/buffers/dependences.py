@@ -60,10 +60,10 @@ def dependences(main: ir.Operation, numbers: Mapping[ir.Operation, int]) -> tupl
 
     numbers: of the operations that are parts, in the order of the program.
     """
-    found = _Dependences(numbers)
+    graph = _Dependences(numbers)
     for op in main.regions[0].blocks[0].operations:
-        found.add(op.operation)
-    return found.after, found.used()
+        graph.add(op.operation)
+    return graph.after, graph.used()
 
 
 class _Dependences:
@@ -81,10 +81,10 @@ class _Dependences:
         if op.name == "arith.constant" or (op.name == "llvm.call" and not op.results):
             return  # most operations: constants, and the marks of parts
         inside = list(linalg.operations(op)) if op.regions else [op]
-        parts = sorted(self._numbers[one] for one in inside if one in self._numbers)
+        parts = sorted(self._numbers[inner] for inner in inside if inner in self._numbers)
         before: set[int] = set()
-        for one in inside:
-            for value in one.operands:
+        for inner in inside:
+            for value in inner.operands:
                 before |= self._sources.get(value, frozenset())
         accesses = [(log, box, writes) for value, writes in _accesses(op) for log, box in self._places(value)]
         for log, box, writes in accesses:
@@ -124,12 +124,12 @@ class _Dependences:
 
     def used(self) -> list[UsedBuffer]:
         """The buffers that are allocated for parts."""
-        found = []
+        used = []
         for value, log in self._logs.items():
             maker = linalg.maker(value)
             if maker is not None and maker.name == "memref.alloc" and log.users:
-                found.append(UsedBuffer(_bytes(value), sorted(log.users), value in self._returned))
-        return found
+                used.append(UsedBuffer(_bytes(value), sorted(log.users), value in self._returned))
+        return used
 
 
 def _accesses(op: ir.Operation) -> Iterator[tuple[ir.Value, bool]]:
@@ -179,5 +179,9 @@ def _overlap(one: Box, other: Box) -> bool:
 
 
 def _bytes(buffer: ir.Value) -> int | None:
-    kind = ir.MemRefType(buffer.type)
-    return int(prod(kind.shape)) * WIDTHS.get(str(kind.element_type), 8) if kind.has_static_shape else None
+    memref_type = ir.MemRefType(buffer.type)
+    return (
+        int(prod(memref_type.shape)) * WIDTHS.get(str(memref_type.element_type), 8)
+        if memref_type.has_static_shape
+        else None
+    )

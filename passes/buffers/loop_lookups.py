@@ -37,29 +37,29 @@ def lookups_of(generic: ir.Operation) -> list[Lookup] | None:
     None, too, if the body does anything else with a memref: asks for its size, stores to it, or loads in a branch; and
     if it checks first that a constant index is inside.
     """
-    found: list[Lookup] = []
+    lookups: list[Lookup] = []
     checks = has_checks(generic)
     for op in linalg.body(generic).operations:
         if op.operation.name != "memref.load":
             continue
         source, *indices = op.operation.operands
-        places: list[Linear] = []
+        positions: list[Linear] = []
         tables = []
         for p, index in enumerate(indices):
-            place = _place(generic, index)
-            if place is None or (checks and _may_be_outside(source.type, p, place)):
+            position = _place(generic, index)
+            if position is None or (checks and _may_be_outside(source.type, p, position)):
                 return None
-            if isinstance(place, int):
-                tables.append((p, place))
-                place = ({}, 0)
-            places.append(place)
-        found.append(Lookup(op.operation, source, places, tables))
-    if not found:
-        return found
-    loads = {lookup.op for lookup in found}
+            if isinstance(position, int):
+                tables.append((p, position))
+                position = ({}, 0)
+            positions.append(position)
+        lookups.append(Lookup(op.operation, source, positions, tables))
+    if not lookups:
+        return lookups
+    loads = {lookup.op for lookup in lookups}
     others = (op for op in linalg.operations(generic) if op != generic and op not in loads)
     uses_memref = any(isinstance(v.type, ir.MemRefType) for op in others for v in op.operands)
-    return None if uses_memref else found
+    return None if uses_memref else lookups
 
 
 def has_checks(generic: ir.Operation) -> bool:

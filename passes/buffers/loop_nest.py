@@ -135,11 +135,11 @@ class Nest:
 def form_of(nest: Nest) -> tuple[Hashable, ...]:
     """All that the code around a body depends on: nests of one form have the same code."""
     outside = ("operands", "constants")  # what calls the code, and what is in the body
-    given = {f.name: getattr(nest, f.name) for f in fields(nest) if f.name not in outside}
-    given["captured"] = [str(value.type) for value in nest.captured]
-    given["starts"] = [tuple(each) for each in nest.starts]
-    given["lookups"] = [(number, *tables) for number, tables in nest.lookups.items()]
-    return tuple(tuple(each) if isinstance(each, list) else each for each in given.values())
+    form = {f.name: getattr(nest, f.name) for f in fields(nest) if f.name not in outside}
+    form["captured"] = [str(value.type) for value in nest.captured]
+    form["starts"] = [tuple(each) for each in nest.starts]
+    form["lookups"] = [(number, *tables) for number, tables in nest.lookups.items()]
+    return tuple(tuple(each) if isinstance(each, list) else each for each in form.values())
 
 
 def element(kind: ir.Type) -> str:
@@ -162,29 +162,29 @@ def nest_of(generic: ir.Operation, rows: int = 0) -> Nest | None:
     looked = lookups_of(generic)
     if looked is None or (looked and linalg.reduces(generic)):
         return None
-    given = linalg.input_count(generic)
-    inputs = given + len(looked)
+    own_inputs = linalg.input_count(generic)
+    inputs = own_inputs + len(looked)
     sources = [lookup.source for lookup in looked]
-    operands = [*list(generic.operands)[:given], *sources, *list(generic.operands)[given:]]
+    operands = [*list(generic.operands)[:own_inputs], *sources, *list(generic.operands)[own_inputs:]]
     types = [v.type for v in operands]
     constants, captured = linalg.captured(generic)
     captured = [v for v in captured if v not in sources]
     if any(element(t) not in WIDTHS for t in types) or any(str(v.type) not in WIDTHS for v in captured):
         return None
     own = [_places(m) for m in linalg.indexing_maps(generic)]
-    maps = [*own[:given], *(lookup.places for lookup in looked), *own[given:]]
-    counts = _counts(generic, [None if given <= k < inputs else places for k, places in enumerate(maps)])
+    maps = [*own[:own_inputs], *(lookup.places for lookup in looked), *own[own_inputs:]]
+    counts = _counts(generic, [None if own_inputs <= k < inputs else places for k, places in enumerate(maps)])
     if counts is None or None in own:
         return None
     steps, lookups = [], {}
-    for k, (kind, places) in enumerate(zip(types, maps, strict=True)):
+    for k, (operand_type, places) in enumerate(zip(types, maps, strict=True)):
         assert places is not None
-        if given <= k < inputs:
-            strides = _strides(k, kind, places, [])
-            tables = looked[k - given].tables
-            lookups[k] = [(table, strides[p], _extent(k, kind, p)) for p, table in tables]
+        if own_inputs <= k < inputs:
+            strides = _strides(k, operand_type, places, [])
+            tables = looked[k - own_inputs].tables
+            lookups[k] = [(table, strides[p], _extent(k, operand_type, p)) for p, table in tables]
         else:
-            strides = _strides(k, kind, places, counts) if isinstance(kind, ir.MemRefType) else []
+            strides = _strides(k, operand_type, places, counts) if isinstance(operand_type, ir.MemRefType) else []
         step = _steps(strides, places, counts)
         if step is None:
             return None
@@ -195,13 +195,13 @@ def nest_of(generic: ir.Operation, rows: int = 0) -> Nest | None:
     iterators = linalg.iterator_types(generic)
 
     def loops(kind: str, dims: range) -> list[Loop]:
-        found: list[Loop] = []
+        nest: list[Loop] = []
         for d in dims:
             if iterators[d] == kind and counts[d] != ONE:
                 loop = Loop(counts[d], tuple(step[d] for step in steps), d)
-                merged = found[-1].around(loop) if found and not indices else None
-                found[-1:] = [merged] if merged else [*found[-1:], loop]
-        return found
+                merged = nest[-1].around(loop) if nest and not indices else None
+                nest[-1:] = [merged] if merged else [*nest[-1:], loop]
+        return nest
 
     unit = Loop(ONE, (ZERO,) * len(types), None)
     of_rows, inside = loops("parallel", range(rows)), loops("parallel", range(rows, len(counts)))
@@ -270,9 +270,9 @@ def _extreme(generic: ir.Operation) -> str | None:
     made = list(last.operands)
     if not linalg.reduces(generic) or len(made) != 1 or not isinstance(made[0], ir.OpResult):
         return None
-    found = made[0].owner.operation
-    only = [use.owner.operation for use in running.uses] == [found]
-    return str(found.name) if only and found.name in _EXTREMES and str(running.type) == "f32" else None
+    combiner = made[0].owner.operation
+    only = [use.owner.operation for use in running.uses] == [combiner]
+    return str(combiner.name) if only and combiner.name in _EXTREMES and str(running.type) == "f32" else None
 
 
 def read_across(types: list[ir.Type], inputs: int, loop: Loop, last: Loop) -> list[int]:
@@ -292,25 +292,25 @@ def _cost(op: ir.Operation) -> int:
 
 def _places(map_: ir.AffineMap) -> list[linalg.Linear] | None:
     """The results of a map, if all of them are linear."""
-    found = [linalg.linear(e) for e in map_.results]
-    return None if None in found else [x for x in found if x is not None]
+    linear_forms = [linalg.linear(e) for e in map_.results]
+    return None if None in linear_forms else [x for x in linear_forms if x is not None]
 
 
 def _counts(generic: ir.Operation, maps: Sequence[list[linalg.Linear] | None]) -> list[Size] | None:
     """The trip counts; None if no operand has the size of one of the loops. An operand may have no map that tells."""
     counts = []
     for d, static in enumerate(linalg.loop_sizes(generic)):
-        found = (
+        candidates = (
             (k, p)
             for k, places in enumerate(maps)
             if places is not None
             for p, x in enumerate(places)
             if x == ({d: 1}, 0)
         )
-        place = next(found, None)
-        if place is None:
+        operand_dim = next(candidates, None)
+        if operand_dim is None:
             return None
-        counts.append(Size(static) if static is not None else Size(1, (Symbol("size", *place),)))
+        counts.append(Size(static) if static is not None else Size(1, (Symbol("size", *operand_dim),)))
     return counts
 
 

@@ -23,14 +23,14 @@ def root(value: ir.Value) -> ir.Value:
 
 def buffers(value: ir.Value) -> set[ir.Value]:
     """All buffers that `value` may be in: what an operation makes of buffers may be any of them, or a new one."""
-    found, waiting = {value}, [value]
+    aliases, waiting = {value}, [value]
     while waiting:
         maker = waiting.pop().owner
         if isinstance(maker, ir.Block):
             continue
         results = [end.operands for region in maker.regions for block in region for end in list(block.operations)[-1:]]
-        for given in (*maker.operands, *(v for operands in results for v in operands)):
-            if isinstance(given.type, ir.MemRefType) and given not in found:
-                found.add(given)
-                waiting.append(given)
-    return found
+        for source in (*maker.operands, *(v for operands in results for v in operands)):
+            if isinstance(source.type, ir.MemRefType) and source not in aliases:
+                aliases.add(source)
+                waiting.append(source)
+    return aliases

@@ -43,7 +43,7 @@ def contractions_of(module: ir.Operation) -> tuple[list[Layer], list[Layer]]:
             inputs, weights = reach.of(generic.operands[operands[side]])
             if weights:
                 role = "dgrad" if inputs else "wgrad"
-                again = "_2" if any(one.role == role for one in own) else ""
+                again = "_2" if any(gradient.role == role for gradient in own) else ""
                 name = f"{layer.name}/{role}{again}"
                 shapes = (layer.operands[2], layer.operands[1 - side], layer.operands[side])
                 loops = tuple((_LOOPS[side][loop], size) for loop, size in layer.loops)
@@ -58,11 +58,11 @@ def _with_one_weight(generic: ir.Operation, layer: Layer, operands: tuple[int, i
     for side, other in ((0, "n"), (1, "m")):
         value = generic.operands[operands[side]]
         copies = _copied(value)
-        places = linalg.indexing_maps(generic)[operands[side]].results
-        for place, expr in enumerate(places):
-            if place in copies and isinstance(expr, ir.AffineDimExpr) and loops[expr.position][0] == "b":
+        exprs = linalg.indexing_maps(generic)[operands[side]].results
+        for dim, expr in enumerate(exprs):
+            if dim in copies and isinstance(expr, ir.AffineDimExpr) and loops[expr.position][0] == "b":
                 loops[expr.position] = (other, loops[expr.position][1])
-                shapes[side] = (*shapes[side][:place], 1, *shapes[side][place + 1 :])
+                shapes[side] = (*shapes[side][:dim], 1, *shapes[side][dim + 1 :])
     return replace(layer, loops=tuple(loops), operands=tuple(shapes))
 
 
@@ -76,8 +76,8 @@ def _copied(value: ir.Value) -> set[int]:
     source, result = linalg.indexing_maps(made)
     used = {expr.position for expr in source.results if isinstance(expr, ir.AffineDimExpr)}
     return {
-        place
-        for place, expr in enumerate(result.results)
+        dim
+        for dim, expr in enumerate(result.results)
         if isinstance(expr, ir.AffineDimExpr) and expr.position not in used
     }
 

@@ -131,16 +131,20 @@ def _add_bias(contraction: ir.Operation, ops: Conversion, numbers: Iterator[int]
     init = contraction.operands[linalg.input_count(contraction)]
     if linalg.is_zero(init):
         return
-    kind = ir.RankedTensorType(init.type)
-    maps, parallel = [ir.AffineMap.get_identity(kind.rank)], ["parallel"] * kind.rank
+    tensor_type = ir.RankedTensorType(init.type)
+    maps, parallel = [ir.AffineMap.get_identity(tensor_type.rank)], ["parallel"] * tensor_type.rank
     with contraction.location:
         with ir.InsertionPoint(contraction):
-            zero = arith.ConstantOp(kind.element_type, 0.0).result
-            contraction.operands[linalg.input_count(contraction)] = linalg.filled(linalg.room(init, kind), zero)
+            zero = arith.ConstantOp(tensor_type.element_type, 0.0).result
+            contraction.operands[linalg.input_count(contraction)] = linalg.filled(linalg.room(init, tensor_type), zero)
         result = contraction.results[0]
         with ir.InsertionPoint.after(contraction):
             total = linalg.generic(
-                [result, init], linalg.room(init, kind), maps * 3, parallel, lambda x, y, _: arith.AddFOp(x, y).result
+                [result, init],
+                linalg.room(init, tensor_type),
+                maps * 3,
+                parallel,
+                lambda x, y, _: arith.AddFOp(x, y).result,
             )
         made = total.owner.operation
         result.replace_all_uses_except(total, made)
@@ -248,14 +252,14 @@ def _rounded(
     value: ir.Value, to: Conversion, number: int, slot: int | None = None, *, sizes: ir.Value | None = None
 ) -> ir.Value:
     """A tensor rounded by a generic at the insertion point: in place, or in room like another of these sizes."""
-    kind = ir.RankedTensorType(value.type)
+    tensor_type = ir.RankedTensorType(value.type)
 
     def rounded(x: ir.Value, *_: ir.Value) -> ir.Value:
         return _made(x, to, number, slot)
 
-    inputs, output = ([], value) if sizes is None else ([value], linalg.room(sizes, kind))
-    maps = [ir.AffineMap.get_identity(kind.rank)] * (len(inputs) + 1)
-    return linalg.generic(inputs, output, maps, ["parallel"] * kind.rank, rounded)
+    inputs, output = ([], value) if sizes is None else ([value], linalg.room(sizes, tensor_type))
+    maps = [ir.AffineMap.get_identity(tensor_type.rank)] * (len(inputs) + 1)
+    return linalg.generic(inputs, output, maps, ["parallel"] * tensor_type.rank, rounded)
 
 
 def _round_around(op: ir.Operation, ops: Conversion, numbers: Iterator[int]) -> None:

@@ -30,17 +30,17 @@ def exponent() -> str:
     """A function from the largest magnitude of a group to its exponent."""
     code = Function("exponent", {"x": "i32"}, "i16", attributes="")
     is_finite = code.compare("ult", code["x"], code.int(INFINITY))
-    found = code.select(is_finite, emit_exponent(code, code["x"]), code.int(_NOT_FINITE))
-    return code.function(code.cast("trunci", found, "i16"))
+    power = code.select(is_finite, emit_exponent(code, code["x"]), code.int(_NOT_FINITE))
+    return code.function(code.cast("trunci", power, "i16"))
 
 
 def narrowing(to: GroupConversion) -> str:
     """A function from an element, the largest magnitude of its group and that of its tensor to its code."""
-    bits, kind = to.format.code_bits, code_of(to)
+    bits, encoding = to.format.code_bits, code_of(to)
     word = "i8" if bits <= 8 else "i16"
     code = Function("narrow", {"x": "f32", "most": "i32", "largest": "i32"}, word, attributes="")
     x, most = code["x"], code["most"]
-    number = kind.code_of(code, kind.units(code, x, _scaling(code, kind, most, code["largest"]), None))
+    number = encoding.code_of(code, encoding.units(code, x, _scaling(code, encoding, most, code["largest"]), None))
     magnitude = code.binary("andi", code.cast("bitcast", x, "i32"), code.int(MAGNITUDE))
     is_positive = code.compare("ogt", x, code.f32(0.0))
 
@@ -61,35 +61,35 @@ def narrowing(to: GroupConversion) -> str:
 
 def widening(to: GroupConversion) -> str:
     """A function from a code, the exponent of its group if there is one, and the largest magnitude to an element."""
-    bits, kind = to.format.code_bits, code_of(to)
+    bits, encoding = to.format.code_bits, code_of(to)
     has_groups = to.format.group is not None
-    given = {"exponent": "i16"} if has_groups else {}
+    exponent_argument = {"exponent": "i16"} if has_groups else {}
     word = "i8" if bits <= 8 else "i16"
-    code = Function("widen", {"x": word, **given, "largest": "i32"}, "f32", attributes="")
+    code = Function("widen", {"x": word, **exponent_argument, "largest": "i32"}, "f32", attributes="")
     largest, unused = code["largest"], code.int(32 - bits)
     number = code.binary("shrsi", code.binary("shli", code.cast("extui", code["x"], "i32"), unused), unused)
-    value = kind.element_of(code, number)
+    value = encoding.element_of(code, number)
     most = _power(code, code.cast("extsi", code["exponent"], "i32")) if has_groups else largest
-    scaling = _scaling(code, kind, most, largest)
+    scaling = _scaling(code, encoding, most, largest)
     magnitude = code.cast("bitcast", largest, "f32")
 
     def signed(size: Value) -> Value:
         return code.select(code.compare("sgt", number, code.int(0)), size, code.unary("arith.negf", size))
 
     if has_groups:
-        found = scale_up(code, value, scaling)
+        widened = scale_up(code, value, scaling)
         # In a group that is not finite, one has the largest finite magnitude of the tensor, if that counts.
         finite = magnitude if to.format.finite_only else code.f32(1.0)
     else:
         is_largest = code.compare("eq", code.magnitude(number), code.int(to.format.most_units))
-        found = code.select(is_largest, signed(magnitude), code.binary("mulf", value, scaling.up[0]))
+        widened = code.select(is_largest, signed(magnitude), code.binary("mulf", value, scaling.up[0]))
         finite = code.f32(1.0)
     is_lost = code.compare("eq", number, code.int(-(1 << bits - 1) & 0xFFFFFFFF))
-    found = code.select(is_lost, code.f32(LEAST), found)
+    widened = code.select(is_lost, code.f32(LEAST), widened)
     is_infinite = code.compare("eq", code.magnitude(number), code.int(_INFINITE))
     other = code.select(is_infinite, signed(code.f32(float("inf"))), signed(finite))
     other = code.select(code.compare("eq", number, code.int(_NAN)), code.f32(float("nan")), other)
-    return code.function(code.select(code.compare("ult", most, code.int(INFINITY)), found, other))
+    return code.function(code.select(code.compare("ult", most, code.int(INFINITY)), widened, other))
 
 
 def _scaling(code: Code, kind: GroupCode, most: Value, largest: Value) -> Scaling:
@@ -99,7 +99,7 @@ def _scaling(code: Code, kind: GroupCode, most: Value, largest: Value) -> Scalin
 def _power(code: Code, exponent: Value) -> Value:
     """The encoding of two to the power of an exponent, which may be subnormal; that of NaN for `_NOT_FINITE`."""
     normal = code.binary("shli", code.binary("addi", exponent, code.int(127)), code.int(23))
-    place = code.binary("maxsi", code.binary("addi", exponent, code.int(149)), code.int(0))
-    small = code.binary("shli", code.int(1), code.binary("minsi", place, code.int(23)))
-    found = code.select(code.compare("slt", exponent, code.int(-126 & 0xFFFFFFFF)), small, normal)
-    return code.select(code.compare("eq", exponent, code.int(_NOT_FINITE)), code.int(NAN), found)
+    shift = code.binary("maxsi", code.binary("addi", exponent, code.int(149)), code.int(0))
+    small = code.binary("shli", code.int(1), code.binary("minsi", shift, code.int(23)))
+    pattern = code.select(code.compare("slt", exponent, code.int(-126 & 0xFFFFFFFF)), small, normal)
+    return code.select(code.compare("eq", exponent, code.int(_NOT_FINITE)), code.int(NAN), pattern)

@@ -28,26 +28,29 @@ def check_division(op: ir.Operation) -> None:
     known = linalg.integer(divisor)
     if not isinstance(divisor.type, (ir.IntegerType, ir.IndexType)) or (known is not None and known not in (0, -1)):
         return
-    kind = divisor.type
+    divisor_type = divisor.type
     with ir.InsertionPoint(op):
         if known != -1:
-            zero = arith.ConstantOp(kind, 0).result
+            zero = arith.ConstantOp(divisor_type, 0).result
             fits = arith.CmpIOp(arith.CmpIPredicate.ne, divisor, zero).result
             if known is None and _is_of_sizes(divisor):
-                divisor = arith.SelectOp(fits, divisor, arith.ConstantOp(kind, 1).result).result
+                divisor = arith.SelectOp(fits, divisor, arith.ConstantOp(divisor_type, 1).result).result
                 op.operands[1] = divisor
             else:
                 cf.AssertOp(fits, DIVISION)
         if op.name in ("arith.divui", "arith.remui"):
             return
-        width = 64 if isinstance(kind, ir.IndexType) else ir.IntegerType(kind).width
-        least, minus = arith.ConstantOp(kind, -(1 << (width - 1))).result, arith.ConstantOp(kind, -1).result
+        width = 64 if isinstance(divisor_type, ir.IndexType) else ir.IntegerType(divisor_type).width
+        least, minus = (
+            arith.ConstantOp(divisor_type, -(1 << (width - 1))).result,
+            arith.ConstantOp(divisor_type, -1).result,
+        )
         wraps = arith.AndIOp(
             arith.CmpIOp(arith.CmpIPredicate.eq, dividend, least).result,
             arith.CmpIOp(arith.CmpIPredicate.eq, divisor, minus).result,
         ).result
         # By 1 the quotient is the dividend, and the remainder 0.
-        op.operands[1] = arith.SelectOp(wraps, arith.ConstantOp(kind, 1).result, divisor).result
+        op.operands[1] = arith.SelectOp(wraps, arith.ConstantOp(divisor_type, 1).result, divisor).result
 
 
 def _is_of_sizes(value: ir.Value) -> bool:
@@ -69,15 +72,15 @@ def define_shift(op: ir.Operation) -> None:
     value, count = op.operands
     if not isinstance(count.type, ir.IntegerType):
         return
-    kind = ir.IntegerType(count.type)
+    integer_type = ir.IntegerType(count.type)
     known = linalg.integer(count)
-    if known is not None and 0 <= known < kind.width:
+    if known is not None and 0 <= known < integer_type.width:
         return
     with ir.InsertionPoint(op):
-        width = arith.ConstantOp(kind, kind.width).result
+        width = arith.ConstantOp(integer_type, integer_type.width).result
         # Compared without sign: a negative count is a huge one.
         inside = arith.CmpIOp(arith.CmpIPredicate.ult, count, width).result
-        last = arith.ConstantOp(kind, kind.width - 1).result
+        last = arith.ConstantOp(integer_type, integer_type.width - 1).result
         op.operands[1] = arith.SelectOp(inside, count, last).result
     if op.name != "arith.shrsi":
         with ir.InsertionPoint.after(op):
@@ -90,8 +93,8 @@ def define_cast(op: ir.Operation) -> None:
     """Give a float beyond the range of an integer its result; make a floor division by way of floats exact."""
     if _replace_floor_division(op):
         return
-    kind, value = ir.IntegerType(op.results[0].type), op.operands[0]
-    width = 64 if kind.width > 32 else 32
+    integer_type, value = ir.IntegerType(op.results[0].type), op.operands[0]
+    width = 64 if integer_type.width > 32 else 32
     wide = ir.IntegerType.get_signless(width)
     with ir.InsertionPoint(op):
         least, end, zero = (
@@ -102,12 +105,12 @@ def define_cast(op: ir.Operation) -> None:
             arith.CmpFOp(arith.CmpFPredicate.OGE, value, least).result,
             arith.CmpFOp(arith.CmpFPredicate.OLT, value, end).result,
         ).result
-        found = arith.FPToSIOp(wide, arith.SelectOp(inside, value, zero).result).result
+        converted = arith.FPToSIOp(wide, arith.SelectOp(inside, value, zero).result).result
         smallest = arith.ConstantOp(wide, -(1 << (width - 1))).result
-        found = arith.SelectOp(inside, found, smallest).result
-        if kind.width < width:
-            found = arith.TruncIOp(kind, found).result
-    linalg.replace(op, [found])
+        converted = arith.SelectOp(inside, converted, smallest).result
+        if integer_type.width < width:
+            converted = arith.TruncIOp(integer_type, converted).result
+    linalg.replace(op, [converted])
 
 
 def _replace_floor_division(op: ir.Operation) -> bool:
@@ -116,9 +119,9 @@ def _replace_floor_division(op: ir.Operation) -> bool:
     quotient = linalg.maker(floor.operands[0]) if floor is not None and floor.name == "math.floor" else None
     if quotient is None or quotient.name != "arith.divf":
         return False
-    kind = op.results[0].type
+    integer_type = op.results[0].type
     with ir.InsertionPoint(op):
-        operands = [_integer_of(value, kind) for value in quotient.operands]
+        operands = [_integer_of(value, integer_type) for value in quotient.operands]
         if operands[0] is None or operands[1] is None:
             return False
         divided = arith.FloorDivSIOp(*operands)

@@ -29,15 +29,15 @@ def layers_of(module: ir.Operation) -> list[tuple[ir.Operation, Layer]]:
     operation of a name is for; a model without any is one that is not trained.
     """
     nodes, roles = (facts.get(module, name, {}) for name in ("numc.nodes", "numc.roles"))
-    found: list[tuple[ir.Operation, Layer]] = []  # no dict: the hash of an operation changes with its attributes
+    layers: list[tuple[ir.Operation, Layer]] = []  # no dict: the hash of an operation changes with its attributes
     position = 0
     for generic in linalg.operations(module, "linalg.generic"):
         layer = _layer(generic, nodes, roles)
         if layer.position is not None:
             layer = replace(layer, position=position)
             position += 1
-        found.append((generic, layer))
-    return found
+        layers.append((generic, layer))
+    return layers
 
 
 def _layer(generic: ir.Operation, nodes: Mapping[str, str], roles: Mapping[str, str]) -> Layer:
@@ -55,9 +55,11 @@ def _layer(generic: ir.Operation, nodes: Mapping[str, str], roles: Mapping[str, 
     role, swapped = _role(name, kinds, roles)
     used = [set(_dims(m)) for m in maps]
     groups = []
-    for dim, (kind, size) in enumerate(zip(linalg.iterator_types(generic), linalg.loop_sizes(generic), strict=True)):
+    for dim, (iterator, size) in enumerate(
+        zip(linalg.iterator_types(generic), linalg.loop_sizes(generic), strict=True)
+    ):
         in_a, in_b = dim in used[0], dim in used[1]
-        group = "k" if kind == "reduction" else "m" if in_a and not in_b else "n" if in_b and not in_a else "b"
+        group = "k" if iterator == "reduction" else "m" if in_a and not in_b else "n" if in_b and not in_a else "b"
         groups.append((group, size))
     shapes = tuple(_shape(generic.operands[n]) for n in operands)
     return Layer(name=name, kinds=kinds, role=role, swapped=swapped, position=0, loops=tuple(groups), operands=shapes)
@@ -93,13 +95,15 @@ def _argument(generic: ir.Operation, value: ir.Value) -> int | None:
 
 def _dims(map_: ir.AffineMap) -> list[int]:
     """The loops that an operand depends on."""
-    found = [linalg.linear(e) for e in map_.results]
-    return [d for x in found if x is not None for d in x[0]]
+    linear_forms = [linalg.linear(e) for e in map_.results]
+    return [d for x in linear_forms if x is not None for d in x[0]]
 
 
 def _shape(value: ir.Value) -> tuple[int | None, ...]:
-    kind = ir.ShapedType(value.type)
-    return tuple(None if kind.is_dynamic_dim(n) else kind.get_dim_size(n) for n in range(kind.rank))
+    shaped_type = ir.ShapedType(value.type)
+    return tuple(
+        None if shaped_type.is_dynamic_dim(n) else shaped_type.get_dim_size(n) for n in range(shaped_type.rank)
+    )
 
 
 def _multiplies(generic: ir.Operation) -> bool:

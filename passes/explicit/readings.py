@@ -50,15 +50,15 @@ def readings(module: ir.Operation, arguments: list[int]) -> dict[int, Reading]:
 
 def reading_of(tensor: ir.Value) -> Reading:
     """Return how a tensor of float32 is read."""
-    found: set[str] = set()
+    read_formats: set[str] = set()
     sizes = ir.RankedTensorType(tensor.type).shape
     dims = tuple(((d, size),) if size != 1 else () for d, size in enumerate(sizes))
-    if (reader := _readers(tensor, found, dims)) is not None:
+    if (reader := _readers(tensor, read_formats, dims)) is not None:
         return Reading("", reader)
-    formats = found - set(IN_BITS) or found
+    formats = read_formats - set(IN_BITS) or read_formats
     if len(formats) > 1:
         return Reading("", f"read in several formats: {', '.join(sorted(formats))}")
-    if not found:
+    if not read_formats:
         return Reading("", "not read")
     return Reading(next(iter(formats)), "")
 
@@ -120,34 +120,36 @@ def _body_readers(generic: ir.Operation, number: int, element: ir.Value, found: 
 
 def _viewed(view: ir.Operation, dims: _Dims) -> _Dims:
     """The dimensions of a reshape, or of a tensor that is padded with zeros; None for a part of a tensor."""
-    kind = ir.RankedTensorType(view.results[0].type)
+    view_type = ir.RankedTensorType(view.results[0].type)
     if dims is None or view.name == "tensor.extract_slice":
         return None
     if view.name == "tensor.cast":
         return dims
     if view.name == "tensor.insert_slice":
-        return (None,) * kind.rank if linalg.is_zero(view.operands[1]) else None
+        return (None,) * view_type.rank if linalg.is_zero(view.operands[1]) else None
     groups = [[ir.IntegerAttr(d).value for d in group] for group in ir.ArrayAttr(view.attributes["reassociation"])]
     if view.name == "tensor.collapse_shape":
         parts = [[dims[d] for d in many] for many in groups]
         return tuple(None if None in each else sum((p for p in each if p), ()) for each in parts)
     return tuple(
-        dim for one, many in zip(dims, groups, strict=True) for dim in _split(one, [kind.shape[d] for d in many])
+        dim
+        for source_dim, many in zip(dims, groups, strict=True)
+        for dim in _split(source_dim, [view_type.shape[d] for d in many])
     )
 
 
 def _split(dim: _Dim | None, sizes: list[int]) -> list[_Dim | None]:
     """The dimensions of these sizes into which a dimension is split."""
     left = list(dim or ())
-    found: list[_Dim | None] = []
+    dims: list[_Dim | None] = []
     for size in sizes:
         if size == 1:
-            found.append(())
+            dims.append(())
         elif left and left[0][1] == size:
-            found.append((left.pop(0),))
+            dims.append((left.pop(0),))
         else:
             return [None] * len(sizes) if len(sizes) > 1 else [dim]
-    return found
+    return dims
 
 
 def _copied(generic: ir.Operation, number: int, result: int, dims: _Dims) -> _Dims:
@@ -158,9 +160,9 @@ def _copied(generic: ir.Operation, number: int, result: int, dims: _Dims) -> _Di
     if dims is None or not made.is_permutation:
         return None
     where: dict[int, _Dim | None] = {d: () for d, size in enumerate(loops) if size == 1}
-    for d, (place, size) in enumerate(zip(read.results, sizes, strict=True)):
-        if isinstance(place, ir.AffineDimExpr) and loops[place.position] == size:
-            where[place.position] = dims[d]
+    for d, (expr, size) in enumerate(zip(read.results, sizes, strict=True)):
+        if isinstance(expr, ir.AffineDimExpr) and loops[expr.position] == size:
+            where[expr.position] = dims[d]
         elif size != 1:
             return None
     return tuple(where.get(ir.AffineDimExpr(e).position) for e in made.results)
@@ -174,16 +176,16 @@ def _axes(generic: ir.Operation, number: int, to: GroupConversion, dims: _Dims) 
         return ()
     kinds, sizes = linalg.iterator_types(generic), linalg.loop_sizes(generic)
     places: dict[int, _Dim | None] = {}
-    for dim, place in zip(dims, linalg.indexing_maps(generic)[number].results, strict=True):
-        factors, _ = linalg.linear(place) or ({}, 0)
+    for dim, expr in zip(dims, linalg.indexing_maps(generic)[number].results, strict=True):
+        factors, _ = linalg.linear(expr) or ({}, 0)
         loops = [d for d in factors if sizes[d] != 1]
         if len(loops) > 1:
             return "in windows, so that an element is in several groups"
         for d in loops:  # neither backwards nor along a diagonal
             places[d] = dim if factors[d] > 0 and d not in places else None
     axes: list[int] = []
-    for d, (kind, size) in enumerate(zip(kinds, sizes, strict=True)):
-        if kind != "reduction" or size == 1:
+    for d, (iterator, size) in enumerate(zip(kinds, sizes, strict=True)):
+        if iterator != "reduction" or size == 1:
             continue
         dim = places.get(d)
         if dim is None:

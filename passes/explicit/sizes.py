@@ -114,13 +114,13 @@ class Sizes:
 
 def size_of(tensor: ir.Value, n: int) -> Size:
     """The size of dimension `n` of a tensor, traced to where it comes from."""
-    kind = ir.RankedTensorType(tensor.type)
-    if not kind.is_dynamic_dim(n):
-        return int(kind.get_dim_size(n))
+    tensor_type = ir.RankedTensorType(tensor.type)
+    if not tensor_type.is_dynamic_dim(n):
+        return int(tensor_type.get_dim_size(n))
     maker = linalg.maker(tensor)
     if maker is not None:
         if maker.name == "tensor.empty":
-            dynamic = [d for d in range(kind.rank) if kind.is_dynamic_dim(d)]
+            dynamic = [d for d in range(tensor_type.rank) if tensor_type.is_dynamic_dim(d)]
             return traced(maker.operands[dynamic.index(n)])
         if maker.name == "linalg.generic":
             number = ir.OpResult(tensor).result_number
@@ -141,9 +141,9 @@ def traced(value: ir.Value) -> Size:
     if maker is None:
         return value
     if maker.name == "tensor.dim":
-        place = traced(maker.operands[1])
-        if isinstance(place, int):
-            return size_of(maker.operands[0], place)
+        dim = traced(maker.operands[1])
+        if isinstance(dim, int):
+            return size_of(maker.operands[0], dim)
     if maker.name == "arith.index_cast":
         inner = linalg.maker(maker.operands[0])
         if inner is not None and inner.name == "arith.index_cast":  # there and back
@@ -153,26 +153,29 @@ def traced(value: ir.Value) -> Size:
 
 def given_sizes(op: ir.Operation) -> list[Size]:
     """The sizes of the result of an operation whose operands from the second on, or all, are its free ones."""
-    kind = ir.RankedTensorType(op.results[0].type)
-    free = sum(kind.is_dynamic_dim(n) for n in range(kind.rank))
+    result_type = ir.RankedTensorType(op.results[0].type)
+    free = sum(result_type.is_dynamic_dim(n) for n in range(result_type.rank))
     dynamic = iter(list(op.operands)[len(op.operands) - free :])
-    return [traced(next(dynamic)) if kind.is_dynamic_dim(n) else kind.get_dim_size(n) for n in range(kind.rank)]
+    return [
+        traced(next(dynamic)) if result_type.is_dynamic_dim(n) else result_type.get_dim_size(n)
+        for n in range(result_type.rank)
+    ]
 
 
 def shape_sizes(reshape: ir.Operation, writer: Sizes) -> list[Size]:
     """The sizes of the result of a tensor.reshape, read from its second operand."""
     shape = reshape.operands[1]
     maker = linalg.maker(shape)
-    found: list[Size] = []
+    sizes: list[Size] = []
     for n in range(ir.RankedTensorType(reshape.results[0].type).rank):
-        place = writer.value(n)
+        index = writer.value(n)
         with writer.at:
             known = maker is not None and maker.name == "tensor.from_elements"
-            size = maker.operands[n] if maker is not None and known else tensor_dialect.ExtractOp(shape, [place]).result
+            size = maker.operands[n] if maker is not None and known else tensor_dialect.ExtractOp(shape, [index]).result
             if not isinstance(size.type, ir.IndexType):
                 size = arith.IndexCastOp(ir.IndexType.get(), size).result
-        found.append(traced(size))
-    return found
+        sizes.append(traced(size))
+    return sizes
 
 
 def slices(op: ir.Operation, first: int) -> Iterator[tuple[Size, Size, Size]]:

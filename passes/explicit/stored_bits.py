@@ -16,11 +16,11 @@ _RUNS = 8
 def planes_of(codes: ir.Value, bits: int) -> list[ir.Value]:
     """Return the planes of the lowest bits of codes, integers of static sizes: each is bytes of one dimension."""
     flat = collapsed(codes)
-    kind = ir.RankedTensorType(flat.type)
+    flat_type = ir.RankedTensorType(flat.type)
     planes = [_byte(flat, n) for n in range(bits // 8)]
-    size = -(-kind.shape[0] // _RUNS)
-    if bits % 8 and kind.shape[0] < _RUNS * size:  # the last run is shorter
-        longer = ir.RankedTensorType.get([_RUNS * size], kind.element_type)
+    size = -(-flat_type.shape[0] // _RUNS)
+    if bits % 8 and flat_type.shape[0] < _RUNS * size:  # the last run is shorter
+        longer = ir.RankedTensorType.get([_RUNS * size], flat_type.element_type)
         zero = arith.ConstantOp(longer.element_type, 0).result
         zeros = linalg.filled(linalg.room(flat, longer), zero)
         flat = put(flat, zeros, 0)
@@ -30,14 +30,14 @@ def planes_of(codes: ir.Value, bits: int) -> list[ir.Value]:
 
 def _byte(codes: ir.Value, number: int) -> ir.Value:
     """A byte of every code."""
-    kind = ir.RankedTensorType(codes.type)
-    if kind.element_type == integer(8):
+    tensor_type = ir.RankedTensorType(codes.type)
+    if tensor_type.element_type == integer(8):
         return codes
 
     def byte(x: ir.Value, _: ir.Value) -> ir.Value:
         return arith.TruncIOp(integer(8), _shifted_right(x, 8 * number)).result
 
-    room = linalg.room(codes, ir.RankedTensorType.get(kind.shape, integer(8)))
+    room = linalg.room(codes, ir.RankedTensorType.get(tensor_type.shape, integer(8)))
     return linalg.generic([codes], room, _identities(2), ["parallel"], byte)
 
 
@@ -48,10 +48,10 @@ def _joined(runs: list[ir.Value], size: int, bit: int) -> ir.Value:
     def joined(*codes: ir.Value) -> ir.Value:
         result = arith.ConstantOp(i8, 0).result
         for n, code in enumerate(codes[:_RUNS]):
-            one = _as_byte(_shifted_right(code, bit))
+            lowest_bit = _as_byte(_shifted_right(code, bit))
             if code.type != integer(1):
-                one = arith.AndIOp(one, arith.ConstantOp(i8, 1).result).result
-            result = arith.OrIOp(result, arith.ShLIOp(one, arith.ConstantOp(i8, n).result).result).result
+                lowest_bit = arith.AndIOp(lowest_bit, arith.ConstantOp(i8, 1).result).result
+            result = arith.OrIOp(result, arith.ShLIOp(lowest_bit, arith.ConstantOp(i8, n).result).result).result
         return result
 
     room = linalg.room(runs[0], ir.RankedTensorType.get([size], i8))
@@ -60,22 +60,24 @@ def _joined(runs: list[ir.Value], size: int, bit: int) -> ir.Value:
 
 def codes_of(planes: Sequence[ir.Value], bits: int, shape: Sequence[int]) -> ir.Value:
     """Return the codes that have these planes, as integers of 1, 8, 16 or 32 bits."""
-    elements, kind = prod(shape), integer(next(width for width in (1, 8, 16, 32) if width >= bits))
-    found = list(planes[: bits // 8])
+    elements, code_type = prod(shape), integer(next(width for width in (1, 8, 16, 32) if width >= bits))
+    byte_planes = list(planes[: bits // 8])
     if bits % 8:
-        found.append(_joined_bits(planes[bits // 8 :], elements, integer(1 if bits == 1 else 8)))
-    if len(found) == 1:
-        return expanded(found[0], shape)
+        byte_planes.append(_joined_bits(planes[bits // 8 :], elements, integer(1 if bits == 1 else 8)))
+    if len(byte_planes) == 1:
+        return expanded(byte_planes[0], shape)
 
     def joined(*values: ir.Value) -> ir.Value:
-        result = arith.ExtUIOp(kind, values[0]).result
+        result = arith.ExtUIOp(code_type, values[0]).result
         for n, byte in enumerate(values[1:-1], 1):
-            shifted = arith.ShLIOp(arith.ExtUIOp(kind, byte).result, arith.ConstantOp(kind, 8 * n).result).result
+            shifted = arith.ShLIOp(
+                arith.ExtUIOp(code_type, byte).result, arith.ConstantOp(code_type, 8 * n).result
+            ).result
             result = arith.OrIOp(result, shifted).result
         return result
 
-    room = linalg.room(found[0], ir.RankedTensorType.get([elements], kind))
-    return expanded(linalg.generic(found, room, _identities(len(found) + 1), ["parallel"], joined), shape)
+    room = linalg.room(byte_planes[0], ir.RankedTensorType.get([elements], code_type))
+    return expanded(linalg.generic(byte_planes, room, _identities(len(byte_planes) + 1), ["parallel"], joined), shape)
 
 
 def _joined_bits(planes: Sequence[ir.Value], elements: int, kind: ir.Type) -> ir.Value:
@@ -86,10 +88,10 @@ def _joined_bits(planes: Sequence[ir.Value], elements: int, kind: ir.Type) -> ir
     def joined(*values: ir.Value) -> ir.Value:
         dim = ir.IntegerAttr.get(integer(64), 0)
         run = ir.Operation.create("linalg.index", results=[ir.IndexType.get()], attributes={"dim": dim}).result
-        place = arith.IndexCastOp(i8, run).result
+        shift = arith.IndexCastOp(i8, run).result
         result = arith.ConstantOp(i8, 0).result
         for n, byte in enumerate(values[: len(planes)]):
-            bit = arith.ShRUIOp(byte, place).result
+            bit = arith.ShRUIOp(byte, shift).result
             if kind == integer(1):
                 return arith.TruncIOp(kind, bit).result
             bit = arith.AndIOp(bit, arith.ConstantOp(i8, 1).result).result
@@ -99,8 +101,8 @@ def _joined_bits(planes: Sequence[ir.Value], elements: int, kind: ir.Type) -> ir
     across = ir.AffineMap.get(2, 0, [ir.AffineDimExpr.get(1)])
     room = linalg.room(planes[0], ir.RankedTensorType.get([_RUNS, size], kind))
     maps = [*[across] * len(planes), ir.AffineMap.get_identity(2)]
-    found = collapsed(linalg.generic(list(planes), room, maps, ["parallel"] * 2, joined))
-    return found if elements == _RUNS * size else part(found, 0, elements)
+    codes = collapsed(linalg.generic(list(planes), room, maps, ["parallel"] * 2, joined))
+    return codes if elements == _RUNS * size else part(codes, 0, elements)
 
 
 def integer(bits: int) -> ir.Type:
@@ -110,27 +112,27 @@ def integer(bits: int) -> ir.Type:
 
 def collapsed(value: ir.Value) -> ir.Value:
     """A tensor of static sizes as one of one dimension."""
-    kind = ir.RankedTensorType(value.type)
-    if kind.rank == 1:
+    tensor_type = ir.RankedTensorType(value.type)
+    if tensor_type.rank == 1:
         return value
-    one = ir.RankedTensorType.get([prod(kind.shape)], kind.element_type)
-    if kind.rank == 0:
-        return tensor.ExpandShapeOp(one, value, [], [], [1]).result
-    return tensor.CollapseShapeOp(one, value, [list(range(kind.rank))]).result
+    flat_type = ir.RankedTensorType.get([prod(tensor_type.shape)], tensor_type.element_type)
+    if tensor_type.rank == 0:
+        return tensor.ExpandShapeOp(flat_type, value, [], [], [1]).result
+    return tensor.CollapseShapeOp(flat_type, value, [list(range(tensor_type.rank))]).result
 
 
 def expanded(value: ir.Value, shape: Sequence[int]) -> ir.Value:
     """A tensor of one dimension as one of these sizes."""
     if len(shape) == 1:
         return value
-    kind = ir.RankedTensorType.get(shape, ir.RankedTensorType(value.type).element_type)
-    return tensor.ExpandShapeOp(kind, value, [list(range(len(shape)))], [], list(shape)).result
+    expanded_type = ir.RankedTensorType.get(shape, ir.RankedTensorType(value.type).element_type)
+    return tensor.ExpandShapeOp(expanded_type, value, [list(range(len(shape)))], [], list(shape)).result
 
 
 def part(value: ir.Value, offset: int, size: int) -> ir.Value:
     """Elements of a tensor of one dimension."""
-    kind = ir.RankedTensorType.get([size], ir.RankedTensorType(value.type).element_type)
-    return tensor.ExtractSliceOp(kind, value, [], [], [], [offset], [size], [1]).result
+    part_type = ir.RankedTensorType.get([size], ir.RankedTensorType(value.type).element_type)
+    return tensor.ExtractSliceOp(part_type, value, [], [], [], [offset], [size], [1]).result
 
 
 def put(value: ir.Value, whole: ir.Value, offset: int) -> ir.Value:

@@ -48,15 +48,15 @@ def stored_codes(module: ir.Operation) -> None:
         main = linalg.main(module)
         block = main.regions[0].blocks[0]
         for number, stored in inputs.items():
-            found = reading_of(block.arguments[number]) if stored != BITS else Reading(BITS, "")
-            if found.format != stored and not (found.format in IN_BITS and stored not in IN_BITS):
-                raise CompilerBug(f"argument {number} is stored in {stored}: {found.why or found.format}")
+            reading = reading_of(block.arguments[number]) if stored != BITS else Reading(BITS, "")
+            if reading.format != stored and not (reading.format in IN_BITS and stored not in IN_BITS):
+                raise CompilerBug(f"argument {number} is stored in {stored}: {reading.why or reading.format}")
             _widen(block.arguments[number], stored)
         end = list(block.operations)[-1].operation
         for number, stored in results:
             end.operands[number] = _narrow(end.operands[number], stored)
-        kind = ir.FunctionType.get([a.type for a in block.arguments], [v.type for v in end.operands])
-        main.attributes["function_type"] = ir.TypeAttr.get(kind)
+        function_type = ir.FunctionType.get([a.type for a in block.arguments], [v.type for v in end.operands])
+        main.attributes["function_type"] = ir.TypeAttr.get(function_type)
 
 
 def _widen(argument: ir.Value, stored: str) -> None:
@@ -88,10 +88,10 @@ def _wide(given: ir.Value, stored: str, wide: ir.RankedTensorType) -> ir.Value:
 
 def _narrow(value: ir.Value, stored: str) -> ir.Value:
     """Return the codes of a tensor, made right behind it, so that the tensor itself can go."""
-    maker, kind = linalg.maker(value), ir.RankedTensorType(value.type)
+    maker, tensor_type = linalg.maker(value), ir.RankedTensorType(value.type)
     point = ir.InsertionPoint.at_block_begin(value.owner) if maker is None else ir.InsertionPoint.after(maker)
     with point, ir.Location.unknown() if maker is None else maker.location:
-        shape = stored_shape(stored, kind.shape)
+        shape = stored_shape(stored, tensor_type.shape)
         if groups_of(stored) is not None:
             return expanded(packed_groups(value, stored), shape)
         if stored in IN_BITS:
@@ -134,8 +134,8 @@ def _narrowing(stored: str) -> str:
     to = parse_conversion(stored)
     rounded = emit_round(code, x, to)
     is_lost = code.binary("andi", is_positive, code.compare("oeq", rounded, code.f32(0.0)))
-    found = code.select(is_lost, code.int(_positive_zero(to)), emit_narrowed(code, rounded, to.format))
-    return code.function(code.cast("trunci", found, bits))
+    narrowed = code.select(is_lost, code.int(_positive_zero(to)), emit_narrowed(code, rounded, to.format))
+    return code.function(code.cast("trunci", narrowed, bits))
 
 
 def _widening(stored: str) -> str:
@@ -143,6 +143,6 @@ def _widening(stored: str) -> str:
     code = Function("widen", {"x": stored_dtype(stored).replace("int", "i")}, "f32", attributes="")
     x = code.cast("extui", code["x"], "i32")
     to = parse_conversion(stored)
-    found: Value = emit_widened(code, x, to.format)
+    widened: Value = emit_widened(code, x, to.format)
     is_lost = code.compare("eq", x, code.int(_positive_zero(to)))
-    return code.function(code.select(is_lost, code.f32(LEAST), found))
+    return code.function(code.select(is_lost, code.f32(LEAST), widened))

@@ -29,17 +29,19 @@ def packed_groups(value: ir.Value, stored: str) -> ir.Value:
     to, axes = _known(stored)
     shape, bits = _sizes(value), to.format.code_bits
     largest = _largest_of(value, finite=to.format.finite_only)
-    kind, narrow, power = integer(8 if bits <= 8 else 16), inlined(narrowing(to)), inlined(exponent())
+    code_type, narrow, power = integer(8 if bits <= 8 else 16), inlined(narrowing(to)), inlined(exponent())
     planes = planes_of(largest, 32)
     if to.format.group is None:
-        codes = _mapped([value, largest], shape, kind, lambda x, most, _: narrow(x, most, most))
+        codes = _mapped([value, largest], shape, code_type, lambda x, most, _: narrow(x, most, most))
         return _concatenated([*planes, *planes_of(codes, bits)])
     parts, exponents = [], []
     layout = _Layout.of(shape, axes)
     for rows in _groups_of(layout.lines(value), to.format.group):
         most = _largest_along(rows)
         exponents.append(collapsed(_mapped([most], _sizes(most), integer(16), lambda x, _: power(x))))
-        parts.append(_mapped([rows, most, largest], _sizes(rows), kind, lambda x, m, whole, _: narrow(x, m, whole)))
+        parts.append(
+            _mapped([rows, most, largest], _sizes(rows), code_type, lambda x, m, whole, _: narrow(x, m, whole))
+        )
     codes = _joined(parts)
     planes += planes_of(_concatenated(exponents), 16)
     return _concatenated([*planes, *planes_of(codes, bits)])
@@ -60,14 +62,14 @@ def unpacked_groups(data: ir.Value, stored: str, shape: Sequence[int]) -> ir.Val
     if to.format.group is None:
         codes = codes_of(planes[4:], bits, shape)
         return _mapped([codes, largest], list(shape), f32, lambda code, most, _: widen(code, most))
-    exponents, found, start = codes_of(planes[4:6], 16, [count]), [], 0
+    exponents, parts, start = codes_of(planes[4:6], 16, [count]), [], 0
     layout = _Layout.of(shape, axes)
     for codes in _groups_of(codes_of(planes[6:], bits, layout.sizes), to.format.group):
         outer, groups, _, inner = _sizes(codes)
         some = expanded(part(exponents, start, outer * groups * inner), [outer, groups, inner])
         start += outer * groups * inner
-        found.append(_mapped([codes, some, largest], _sizes(codes), f32, lambda c, e, most, _: widen(c, e, most)))
-    return layout.tensor(_joined(found))
+        parts.append(_mapped([codes, some, largest], _sizes(codes), f32, lambda c, e, most, _: widen(c, e, most)))
+    return layout.tensor(_joined(parts))
 
 
 @dataclass(frozen=True)
@@ -105,17 +107,17 @@ def _permuted(value: ir.Value, order: Sequence[int]) -> ir.Value:
     """A tensor whose dimensions are these of a value, in this order."""
     if list(order) == sorted(order):
         return value
-    kind, shape = ir.RankedTensorType(value.type), _sizes(value)
-    to = ir.RankedTensorType.get([shape[d] for d in order], kind.element_type)
-    read = ir.AffineMap.get_permutation([list(order).index(d) for d in range(kind.rank)])
-    maps = [read, ir.AffineMap.get_identity(kind.rank)]
-    return linalg.generic([value], linalg.room(value, to), maps, ["parallel"] * kind.rank, lambda x, _: x)
+    tensor_type, shape = ir.RankedTensorType(value.type), _sizes(value)
+    to = ir.RankedTensorType.get([shape[d] for d in order], tensor_type.element_type)
+    read = ir.AffineMap.get_permutation([list(order).index(d) for d in range(tensor_type.rank)])
+    maps = [read, ir.AffineMap.get_identity(tensor_type.rank)]
+    return linalg.generic([value], linalg.room(value, to), maps, ["parallel"] * tensor_type.rank, lambda x, _: x)
 
 
 def _known(stored: str) -> tuple[GroupConversion, tuple[int, ...]]:
-    found = groups_of(stored)
-    assert found is not None
-    return found
+    grouping = groups_of(stored)
+    assert grouping is not None
+    return grouping
 
 
 def _sizes(value: ir.Value) -> list[int]:
@@ -128,31 +130,33 @@ def _sizes(value: ir.Value) -> list[int]:
 def _groups_of(lines: ir.Value, group: int) -> list[ir.Value]:
     """The whole groups of lines, and the last ones if they are shorter."""
     outer, steps, inner = _sizes(lines)
-    found, whole = [], steps // group * group
+    groups, whole = [], steps // group * group
     for start, count, size in ((0, whole // group, group), (whole, 1, steps - whole)):
         if not count * size:
             continue
         cut = lines
         if count * size < steps:
-            kind = ir.RankedTensorType.get([outer, count * size, inner], ir.RankedTensorType(lines.type).element_type)
+            cut_type = ir.RankedTensorType.get(
+                [outer, count * size, inner], ir.RankedTensorType(lines.type).element_type
+            )
             where = [0, start, 0], [outer, count * size, inner], [1, 1, 1]
-            cut = tensor.ExtractSliceOp(kind, lines, [], [], [], *where).result
-        found.append(expanded(collapsed(cut), [outer, count, size, inner]))
-    return found
+            cut = tensor.ExtractSliceOp(cut_type, lines, [], [], [], *where).result
+        groups.append(expanded(collapsed(cut), [outer, count, size, inner]))
+    return groups
 
 
 def _joined(parts: Sequence[ir.Value]) -> ir.Value:
     """The lines that `_groups_of` has cut."""
-    found = []
+    lines = []
     for each in parts:
         outer, count, size, inner = _sizes(each)
-        found.append(expanded(collapsed(each), [outer, count * size, inner]))
-    if len(found) == 1:
-        return found[0]
-    steps, start = sum(_sizes(each)[1] for each in found), 0
-    kind = ir.RankedTensorType.get([outer, steps, inner], ir.RankedTensorType(found[0].type).element_type)
-    whole = linalg.room(found[0], kind)
-    for each in found:
+        lines.append(expanded(collapsed(each), [outer, count * size, inner]))
+    if len(lines) == 1:
+        return lines[0]
+    steps, start = sum(_sizes(each)[1] for each in lines), 0
+    whole_type = ir.RankedTensorType.get([outer, steps, inner], ir.RankedTensorType(lines[0].type).element_type)
+    whole = linalg.room(lines[0], whole_type)
+    for each in lines:
         where = [0, start, 0], _sizes(each), [1, 1, 1]
         whole = tensor.InsertSliceOp(each, whole, [], [], [], *where).result
         start += _sizes(each)[1]
@@ -199,9 +203,9 @@ def _reduced(value: ir.Value, dim: int, body: _Body) -> ir.Value:
     shape, i32 = _sizes(value), integer(32)
     dims = [ir.AffineDimExpr.get(n) for n in range(len(shape))]
     left = [d for n, d in enumerate(dims) if n != dim]
-    kind = ir.RankedTensorType.get([size for n, size in enumerate(shape) if n != dim], i32)
+    reduced_type = ir.RankedTensorType.get([size for n, size in enumerate(shape) if n != dim], i32)
     zero = arith.ConstantOp(i32, 0).result
-    zeros = linalg.filled(linalg.room(value, kind), zero)
+    zeros = linalg.filled(linalg.room(value, reduced_type), zero)
     maps = [ir.AffineMap.get_identity(len(shape)), ir.AffineMap.get(len(shape), 0, left)]
     kinds = ["reduction" if n == dim else "parallel" for n in range(len(shape))]
     return linalg.generic([value], zeros, maps, kinds, lambda x, most: arith.MaxUIOp(most, body(x)).result)

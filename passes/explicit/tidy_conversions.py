@@ -81,7 +81,7 @@ def tensor_is_in(value: ir.Value, to: str, depth: int = 0) -> bool:
 def _weights(module: ir.Operation, weights: list[int]) -> dict[int, str]:
     """The arguments whose every use is one conversion, which is dropped, and this conversion."""
     block = linalg.main(module).regions[0].blocks[0]
-    found: dict[int, str] = {}
+    conversions: dict[int, str] = {}
     for index in weights:
         roundings = _roundings(block.arguments[index])
         if (
@@ -89,15 +89,15 @@ def _weights(module: ir.Operation, weights: list[int]) -> dict[int, str]:
             and not any(map(varies, roundings))
             and len({ir.StringAttr(op.attributes["to"]).value for op in roundings}) == 1
         ):
-            found[index] = ir.StringAttr(roundings[0].attributes["to"]).value
+            conversions[index] = ir.StringAttr(roundings[0].attributes["to"]).value
             for op in roundings:
                 linalg.replace(op, op.operands)
-    return found
+    return conversions
 
 
 def _roundings(tensor: ir.Value) -> list[ir.Operation] | None:
     """All the roundings a tensor's elements go into, or None if an element is used in any other way."""
-    found: list[ir.Operation] = []
+    roundings: list[ir.Operation] = []
     for use in tensor.uses:
         owner = use.owner
         if owner.name in _VIEWS:
@@ -108,21 +108,21 @@ def _roundings(tensor: ir.Value) -> list[ir.Operation] | None:
             inner = None
         if inner is None:
             return None
-        found += inner
-    return found
+        roundings += inner
+    return roundings
 
 
 def _body_roundings(generic: ir.Operation, operand: int) -> list[ir.Operation] | None:
     argument = linalg.body(generic).arguments[operand]
-    found: list[ir.Operation] = []
+    roundings: list[ir.Operation] = []
     for use in argument.uses:
         if use.owner.name == "numc.round" and linalg.is_f32(argument):
-            found.append(use.owner.operation)
+            roundings.append(use.owner.operation)
         elif use.owner.name == "linalg.yield":
             inner = _roundings(generic.results[use.operand_number])
             if inner is None:
                 return None
-            found += inner
+            roundings += inner
         else:
             return None
-    return found
+    return roundings

@@ -18,28 +18,28 @@ def affine_reads(module: ir.Operation) -> None:
         for generic in list(linalg.operations(module, "linalg.generic")):
             sizes = linalg.loop_sizes(generic)
             extracts = [op for op in linalg.operations(generic, "tensor.extract") if op.parent == generic]
-            found = [(op, reads) for op in extracts if (reads := _map(op, sizes)) is not None]
-            if found and len(generic.results) == 1:
-                _rebuild(generic, dict(found))
+            affine_extracts = [(op, reads) for op in extracts if (reads := _map(op, sizes)) is not None]
+            if affine_extracts and len(generic.results) == 1:
+                _rebuild(generic, dict(affine_extracts))
 
 
 def _map(extract: ir.Operation, sizes: list[int | None]) -> ir.AffineMap | None:
     """Where the elements are that loops of these sizes choose, if that is linear and all of them are inside."""
-    kind = ir.RankedTensorType(extract.operands[0].type)
-    if None in sizes or not kind.has_static_shape:
+    tensor_type = ir.RankedTensorType(extract.operands[0].type)
+    if None in sizes or not tensor_type.has_static_shape:
         return None
-    places = []
-    for index, size in zip(list(extract.operands)[1:], kind.shape, strict=True):
-        place = _expression(index)
-        found = None if place is None else linalg.linear(place)
-        if place is None or found is None:
+    exprs = []
+    for index, size in zip(list(extract.operands)[1:], tensor_type.shape, strict=True):
+        expr = _expression(index)
+        linear = None if expr is None else linalg.linear(expr)
+        if expr is None or linear is None:
             return None
-        last = [n * ((sizes[d] or 0) - 1) for d, n in found[0].items()]
-        first, end = (found[1] + sum(bound(n, 0) for n in last) for bound in (min, max))
-        if first < 0 or end >= size or (isinstance(place, ir.AffineDimExpr) and end + 1 < size):
+        last = [n * ((sizes[d] or 0) - 1) for d, n in linear[0].items()]
+        first, end = (linear[1] + sum(bound(n, 0) for n in last) for bound in (min, max))
+        if first < 0 or end >= size or (isinstance(expr, ir.AffineDimExpr) and end + 1 < size):
             return None  # a dimension of its own says how many steps a loop has
-        places.append(place)
-    return ir.AffineMap.get(len(sizes), 0, places)
+        exprs.append(expr)
+    return ir.AffineMap.get(len(sizes), 0, exprs)
 
 
 def _expression(index: ir.Value) -> ir.AffineExpr | None:
@@ -53,12 +53,12 @@ def _expression(index: ir.Value) -> ir.AffineExpr | None:
         return ir.AffineConstantExpr.get(number)
     if op.name not in ("arith.addi", "arith.subi", "arith.muli"):
         return None
-    one, other = map(_expression, op.operands)
-    if one is None or other is None:
+    left, right = map(_expression, op.operands)
+    if left is None or right is None:
         return None
     if op.name == "arith.muli":
-        return one * other
-    return one + other if op.name == "arith.addi" else one + other * -1
+        return left * right
+    return left + right if op.name == "arith.addi" else left + right * -1
 
 
 def _rebuild(generic: ir.Operation, reads: dict[ir.Operation, ir.AffineMap]) -> None:

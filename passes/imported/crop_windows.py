@@ -44,12 +44,12 @@ def _windows(cut: ir.Operation) -> ir.Operation | None:
 
 def _crop(generic: ir.Operation, cut: ir.Operation) -> None:
     """Replace a reduction and what cuts off a part of its result by a reduction to the rest."""
-    kind, inputs = ir.RankedTensorType(cut.results[0].type), linalg.input_count(generic)
+    cut_type, inputs = ir.RankedTensorType(cut.results[0].type), linalg.input_count(generic)
     start = generic.operands[inputs]
     with ir.InsertionPoint(generic), generic.location:
-        number = arith.ConstantOp(kind.element_type, ir.Attribute.parse(str(linalg.filled_with(start)))).result
-        filled = linalg.filled(tensor.EmptyOp(kind.shape, kind.element_type).result, number)
+        number = arith.ConstantOp(cut_type.element_type, ir.Attribute.parse(str(linalg.filled_with(start)))).result
+        filled = linalg.filled(tensor.EmptyOp(cut_type.shape, cut_type.element_type).result, number)
     operands = [*list(generic.operands)[:inputs], filled]
-    new = linalg.with_operands(generic, operands, linalg.indexing_maps(generic), kind)
+    new = linalg.with_operands(generic, operands, linalg.indexing_maps(generic), cut_type)
     linalg.replace(cut, new.results)
     linalg.erase_unused(generic.results[0])

@@ -68,11 +68,11 @@ def narrow_tensors(module: ir.Operation, respect: bool) -> None:
 
 def _values(module: ir.Operation) -> list[ir.Value]:
     """All results and all arguments of blocks."""
-    found: list[ir.Value] = []
+    values: list[ir.Value] = []
     for op in linalg.operations(module):
-        found += op.results
-        found += [argument for region in op.regions for block in region.blocks for argument in block.arguments]
-    return found
+        values += op.results
+        values += [argument for region in op.regions for block in region.blocks for argument in block.arguments]
+    return values
 
 
 def _narrow(kind: ir.Type) -> Narrow | None:
@@ -96,10 +96,10 @@ def _check_bits(values: list[ir.Value]) -> None:
     for value in values:
         for op in [use.owner for use in value.uses] + ([] if isinstance(value.owner, ir.Block) else [value.owner]):
             if op.name.endswith("bitcast"):
-                name, kind = linalg.name_of(op.operation), _narrow(value.type)
-                assert kind is not None
+                name, narrow = linalg.name_of(op.operation), _narrow(value.type)
+                assert narrow is not None
                 raise NumcError(
-                    f"'{name or op.name}' takes the bits of {kind.name} for another type, or makes {kind.name} of "
+                    f"'{name or op.name}' takes the bits of {narrow.name} for another type, or makes {narrow.name} of "
                     "bits, which is not available: convert the values instead"
                 )
 
@@ -107,9 +107,9 @@ def _check_bits(values: list[ir.Value]) -> None:
 def _retype(value: ir.Value) -> None:
     """Make a value one of float32; a constant keeps its number."""
     f32 = ir.F32Type.get()
-    kind = value.type
-    if isinstance(kind, ir.RankedTensorType):
-        value.set_type(ir.RankedTensorType.get(kind.shape, f32, kind.encoding))
+    value_type = value.type
+    if isinstance(value_type, ir.RankedTensorType):
+        value.set_type(ir.RankedTensorType.get(value_type.shape, f32, value_type.encoding))
     else:
         value.set_type(f32)
     op = linalg.maker(value)
@@ -121,9 +121,9 @@ def _retype(value: ir.Value) -> None:
 
 def _read_widened(stored: ir.Value) -> None:
     """Let all users of a tensor that stays narrow read it widened to float32."""
-    kind = ir.RankedTensorType(stored.type)
+    stored_type = ir.RankedTensorType(stored.type)
     f32 = ir.F32Type.get()
-    wide = ir.RankedTensorType.get(kind.shape, f32, kind.encoding)
+    wide = ir.RankedTensorType.get(stored_type.shape, f32, stored_type.encoding)
     _replace_by(stored, lambda x: arith.ExtFOp(f32, x).result, wide)
 
 
@@ -186,7 +186,7 @@ def _narrow_results(main: ir.Operation) -> None:
     results = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).results
     end = list(main.regions[0].blocks[0].operations)[-1].operation
     with ir.InsertionPoint(end), end.location:
-        for number, kind in enumerate(results):
-            narrow = _narrow(kind)
+        for number, result_type in enumerate(results):
+            narrow = _narrow(result_type)
             if narrow is not None:
-                end.operands[number] = _elementwise(end.operands[number], partial(_narrowed, narrow), kind)
+                end.operands[number] = _elementwise(end.operands[number], partial(_narrowed, narrow), result_type)

@@ -54,22 +54,22 @@ def _check_generic(op: ir.Operation) -> None:
             continue
         for n, expr in enumerate(indexing.results):
             if isinstance(expr, ir.AffineDimExpr):
-                found = size_of(operand, n)
-                first = sizes.setdefault(expr.position, found)
-                if isinstance(found, int) and not isinstance(first, int):
-                    sizes[expr.position] = found
-                writer.equal(first, found, MISMATCH.format("operands that share a dimension differ in it"))
+                size = size_of(operand, n)
+                first = sizes.setdefault(expr.position, size)
+                if isinstance(size, int) and not isinstance(first, int):
+                    sizes[expr.position] = size
+                writer.equal(first, size, MISMATCH.format("operands that share a dimension differ in it"))
             else:
                 windows.append((operand, n, expr))
     for operand, n, expr in windows:
-        place = linalg.linear(expr)
-        if place is None or any(d not in sizes for d in place[0]):
+        linear = linalg.linear(expr)
+        if linear is None or any(d not in sizes for d in linear[0]):
             continue
-        last: Size = place[1]
-        for d, factor in place[0].items():
+        last: Size = linear[1]
+        for d, factor in linear[0].items():
             if factor > 0:
                 last = writer.add(last, writer.multiply(writer.add(writer.at_least_one(sizes[d]), -1), factor))
-        _check_window(writer, last, size_of(operand, n), [sizes[d] for d in place[0]])
+        _check_window(writer, last, size_of(operand, n), [sizes[d] for d in linear[0]])
     if INSIDE not in op.attributes:
         for inner in linalg.operations(op, "tensor.extract"):
             _check_extract(inner, op, sizes)
@@ -139,9 +139,9 @@ def _check_cast(op: ir.Operation) -> None:
 def _check_slice(op: ir.Operation, tensor: ir.Value, first: int) -> list[Size]:
     """A slice is inside of a tensor; returns its sizes."""
     writer = Sizes.before(op)
-    found = []
+    sizes = []
     for n, (offset, size, stride) in enumerate(slices(op, first)):
-        found.append(size)
+        sizes.append(size)
         whole = size_of(tensor, n)
         if offset == 0 and stride == 1 and size == whole:
             continue
@@ -155,7 +155,7 @@ def _check_slice(op: ir.Operation, tensor: ir.Value, first: int) -> list[Size]:
         if not isinstance(stride, int):  # it may be negative
             steps = writer.multiply(writer.add(writer.at_least_one(size), -1), stride)
             writer.at_least(writer.add(offset, steps), 0, SLICE)
-    return found
+    return sizes
 
 
 def _check_extract_slice(op: ir.Operation) -> None:
@@ -165,8 +165,8 @@ def _check_extract_slice(op: ir.Operation) -> None:
 def _check_insert_slice(op: ir.Operation) -> None:
     sizes = _check_slice(op, op.operands[1], 2)
     source = op.operands[0]
-    kind = ir.RankedTensorType(source.type)
-    if kind.rank != len(sizes):  # a slice of lower rank: its unit dimensions are dropped
+    source_type = ir.RankedTensorType(source.type)
+    if source_type.rank != len(sizes):  # a slice of lower rank: its unit dimensions are dropped
         return
     writer = Sizes.before(op)
     for n, size in enumerate(sizes):
@@ -208,9 +208,9 @@ def _check_reshape(op: ir.Operation) -> None:
     """A reshape to sizes known at run time keeps the number of elements, and no size is negative."""
     source = op.operands[0]
     writer = Sizes.before(op)
-    kind = ir.RankedTensorType(source.type)
+    source_type = ir.RankedTensorType(source.type)
     have: Size = 1
-    for n in range(kind.rank):
+    for n in range(source_type.rank):
         have = writer.multiply(have, size_of(source, n))
     want: Size = 1
     for size in shape_sizes(op, writer):

@@ -114,17 +114,17 @@ class Limits:
         if op is None:
             return None
         if op.name == "arith.select":
-            condition, one, other = (self._wrapped(operand) for operand in op.operands)
+            condition, if_true, if_false = (self._wrapped(operand) for operand in op.operands)
             with ir.InsertionPoint.after(op), op.location:
-                return _either(condition, _chosen(op.operands[0], one, other))
+                return _either(condition, _chosen(op.operands[0], if_true, if_false))
         if op.name not in _WRAPPING and op.name not in _FOLLOWING:
             return None
         operands = [self._wrapped(operand) for operand in op.operands]
         with ir.InsertionPoint.after(op), op.location:
-            found = _wraps_itself(op) if op.name in _WRAPPING else None
+            wraps = _wraps_itself(op) if op.name in _WRAPPING else None
             for each in operands:
-                found = _either(found, each)
-        return found
+                wraps = _either(wraps, each)
+        return wraps
 
 
 def _wraps_itself(op: ir.Operation) -> ir.Value | None:
@@ -167,22 +167,22 @@ def _padded(op: ir.Operation, writer: Sizes) -> list[Size]:
     for name in ("static_low", "static_high"):
         numbers = list(ir.DenseI64ArrayAttr(op.attributes[name]))
         columns.append([traced(next(dynamic)) if n == ir.ShapedType.get_dynamic_size() else int(n) for n in numbers])
-    found: list[Size] = []
+    sizes: list[Size] = []
     for size, low, high in zip(_sizes_of(op.operands[0]), *columns, strict=True):
         for added in (low, high):
             writer.at_most(added, MOST, TOO_LARGE)
             writer.at_least(added, -MOST, TOO_LARGE)
-        found.append(writer.add(writer.add(size, low), high))
-    return found
+        sizes.append(writer.add(writer.add(size, low), high))
+    return sizes
 
 
 def _joined(op: ir.Operation, writer: Sizes) -> list[Size]:
     """The sizes of the result of a tensor.concat."""
     along = ir.IntegerAttr(op.attributes["dim"]).value
-    found = _sizes_of(op.operands[0])
+    sizes = _sizes_of(op.operands[0])
     for other in list(op.operands)[1:]:
-        found[along] = writer.add(found[along], size_of(other, along))
-    return found
+        sizes[along] = writer.add(sizes[along], size_of(other, along))
+    return sizes
 
 
 def _sliced(op: ir.Operation, writer: Sizes) -> list[Size]:
@@ -203,12 +203,12 @@ _MAKERS: Mapping[str, Callable[[ir.Operation, Sizes], list[Size]]] = {
 
 
 def _loop_sizes(generic: ir.Operation, maps: Sequence[ir.AffineMap]) -> list[Size]:
-    found: dict[int, Size] = {}
+    sizes: dict[int, Size] = {}
     for operand, indexing in zip(generic.operands, maps, strict=True):
         for n, expr in enumerate(indexing.results):
             if isinstance(expr, ir.AffineDimExpr):
-                found.setdefault(expr.position, size_of(operand, n))
-    return list(found.values())
+                sizes.setdefault(expr.position, size_of(operand, n))
+    return list(sizes.values())
 
 
 def _dims(indexing: ir.AffineMap) -> set[int]:

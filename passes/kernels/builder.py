@@ -46,24 +46,24 @@ class Code(Straight):
         """A loop over i64 numbers that carries `values`: its body sets `next`, and `results` are what it leaves."""
         bounds = f"{self.number(start)} to {self.number(end)} step {self.number(step)}"
         index, kinds = self.fresh("i", "i64"), [v.type for v in values]
-        carried = [self.fresh("c", kind) for kind in kinds]
+        carried = [self.fresh("c", value_type) for value_type in kinds]
         head = f"scf.for {index} = {bounds} iter_args({_pairs(carried, values)}) -> ({listed(kinds)}) : i64 {{"
-        found = CarryingLoop(index, carried, self.several(head, *kinds))
+        loop = CarryingLoop(index, carried, self.several(head, *kinds))
         with self.inside():
-            yield found
-            self.leave_block(found.next, kinds)
+            yield loop
+            self.leave_block(loop.next, kinds)
         self.line("}")
 
     @contextmanager
     def repeat(self, values: Sequence[Value]) -> Iterator[RepeatingLoop]:
         """A loop while a condition holds: its body calls `going_on` first, then sets `next`; `results` are left."""
         kinds = [v.type for v in values]
-        before, after = ([self.fresh(c, kind) for kind in kinds] for c in "bc")
+        before, after = ([self.fresh(c, value_type) for value_type in kinds] for c in "bc")
         head = f"scf.while ({_pairs(before, values)}) : ({listed(kinds)}) -> ({listed(kinds)}) {{"
-        found = RepeatingLoop(self, before, after, self.several(head, *kinds))
+        loop = RepeatingLoop(self, before, after, self.several(head, *kinds))
         with self.inside():
-            yield found
-            self.leave_block(found.next, kinds)
+            yield loop
+            self.leave_block(loop.next, kinds)
         self.line("}")
 
     @contextmanager
@@ -90,9 +90,9 @@ class Code(Straight):
 
     def leave_block(self, values: Sequence[Value], kinds: Sequence[Type]) -> None:
         """End a block that gives `values`, which have to be of these types."""
-        found = [v.type for v in values]
-        if found != list(kinds):
-            raise TypeError(f"scf.yield {listed(values)}: {listed(found)} where {listed(kinds)} is carried")
+        types = [v.type for v in values]
+        if types != list(kinds):
+            raise TypeError(f"scf.yield {listed(values)}: {listed(types)} where {listed(kinds)} is carried")
         if kinds:
             self.line(f"scf.yield {listed(values)} : {listed(kinds)}")
 

@@ -89,25 +89,27 @@ class Straight:
 
     def in_turns(self, pieces: Sequence[Callable[[], Value]]) -> list[Value]:
         """Append pieces without blocks, an operation of each in turns; returns their results."""
-        state, found, written = self._text, [], []
+        state, values, written = self._text, [], []
         around = state.lines
         for piece in pieces:
             state.lines = []
-            found.append(piece())
+            values.append(piece())
             written.append(state.lines)
         state.lines = around
         around += [line for lines in zip_longest(*written) for line in lines if line is not None]
-        return found
+        return values
 
     def _same(self, operation: str, *operands: Value, kinds: str = "fi") -> Type:
         """The one type of the operands. Raises TypeError if there are several, or one of another kind."""
-        found = operands[0].type
-        if any(x.type != found for x in operands):
+        operand_type = operands[0].type
+        if any(x.type != operand_type for x in operands):
             seen = ", ".join(f"{x}: {x.type}" for x in operands)
             raise TypeError(f"{operation} {seen}: operands of one type wanted")
-        if not (("f" in kinds and found.is_float) or ("i" in kinds and found.is_int)):
-            raise TypeError(f"{operation}: operands are {found}, {'floats' if kinds == 'f' else 'integers'} wanted")
-        return found
+        if not (("f" in kinds and operand_type.is_float) or ("i" in kinds and operand_type.is_int)):
+            raise TypeError(
+                f"{operation}: operands are {operand_type}, {'floats' if kinds == 'f' else 'integers'} wanted"
+            )
+        return operand_type
 
     # Constants
 
@@ -142,10 +144,10 @@ class Straight:
 
     def int(self, value: Number, element: str = "i32") -> Value:
         """An integer constant; values above the signed range wrap."""
-        kind = self.ty(element)
-        if kind.bits > 1 and value >= 1 << (kind.bits - 1):
-            value -= 1 << kind.bits
-        return self._constant(kind, str(value))
+        value_type = self.ty(element)
+        if value_type.bits > 1 and value >= 1 << (value_type.bits - 1):
+            value -= 1 << value_type.bits
+        return self._constant(value_type, str(value))
 
     def zero(self, element: str) -> Value:
         """The constant whose bits are zeros: of f32, of f64, or of integers."""
@@ -168,44 +170,44 @@ class Straight:
 
     def binary(self, name: str, a: Value, b: Value) -> Value:
         """``arith.name a, b``: both of one type, floats or integers as the operation wants."""
-        kind = self._same(f"arith.{name}", a, b, kinds="f" if name.endswith("f") else "i")
-        return self.op(f"arith.{name} {a}, {b} : {kind}", kind)
+        operand_type = self._same(f"arith.{name}", a, b, kinds="f" if name.endswith("f") else "i")
+        return self.op(f"arith.{name} {a}, {b} : {operand_type}", operand_type)
 
     def unary(self, name: str, a: Value) -> Value:
         """``name a``: an operation of arith or math with one float, named with its dialect."""
-        kind = self._same(name, a, kinds="f")
-        return self.op(f"{name} {a} : {kind}", kind)
+        operand_type = self._same(name, a, kinds="f")
+        return self.op(f"{name} {a} : {operand_type}", operand_type)
 
     def fma(self, a: Value, b: Value, c: Value) -> Value:
         """One correctly rounded ``a * b + c``."""
-        kind = self._same("math.fma", a, b, c, kinds="f")
-        return self.op(f"math.fma {a}, {b}, {c} : {kind}", kind)
+        operand_type = self._same("math.fma", a, b, c, kinds="f")
+        return self.op(f"math.fma {a}, {b}, {c} : {operand_type}", operand_type)
 
     def compare(self, predicate: str, a: Value, b: Value) -> Value:
         """``arith.cmpi`` or ``arith.cmpf``, by the type of the operands."""
-        kind = self._same("arith.cmp", a, b)
-        name = "cmpf" if kind.is_float else "cmpi"
-        return self.op(f"arith.{name} {predicate}, {a}, {b} : {kind}", Type("i1", kind.lanes))
+        operand_type = self._same("arith.cmp", a, b)
+        name = "cmpf" if operand_type.is_float else "cmpi"
+        return self.op(f"arith.{name} {predicate}, {a}, {b} : {operand_type}", Type("i1", operand_type.lanes))
 
     def select(self, condition: Value, a: Value, b: Value) -> Value:
         """``condition ? a : b``, lane by lane where there are lanes."""
-        kind, choice = a.type, condition.type
-        if b.type != kind:
-            raise TypeError(f"arith.select {a}: {kind}, {b}: {b.type}: operands of one type wanted")
-        if choice.element != "i1" or choice.lanes not in (0, kind.lanes):
-            raise TypeError(f"arith.select: the condition is {choice}, it chooses between values of {kind}")
+        operand_type, choice = a.type, condition.type
+        if b.type != operand_type:
+            raise TypeError(f"arith.select {a}: {operand_type}, {b}: {b.type}: operands of one type wanted")
+        if choice.element != "i1" or choice.lanes not in (0, operand_type.lanes):
+            raise TypeError(f"arith.select: the condition is {choice}, it chooses between values of {operand_type}")
         head = f"{choice}, " if choice.lanes else ""
-        return self.op(f"arith.select {condition}, {a}, {b} : {head}{kind}", kind)
+        return self.op(f"arith.select {condition}, {a}, {b} : {head}{operand_type}", operand_type)
 
     def cast(self, name: str, a: Value, element: str) -> Value:
         """``arith.name a`` (bitcast, extf, truncf, sitofp, ...) to another element."""
-        source, kind = a.type, Type(element, a.type.lanes)
-        if name == "bitcast" and source.bits != kind.bits:
-            raise TypeError(f"arith.bitcast {a}: {source} and {kind} differ in size")
-        grows = kind.bits - source.bits
+        source, target = a.type, Type(element, a.type.lanes)
+        if name == "bitcast" and source.bits != target.bits:
+            raise TypeError(f"arith.bitcast {a}: {source} and {target} differ in size")
+        grows = target.bits - source.bits
         if (name.startswith("ext") and grows <= 0) or (name.startswith("trunc") and grows >= 0):
-            raise TypeError(f"arith.{name} {a}: from {source} to {kind}")
-        return self.op(f"arith.{name} {a} : {source} to {kind}", kind)
+            raise TypeError(f"arith.{name} {a}: from {source} to {target}")
+        return self.op(f"arith.{name} {a} : {source} to {target}", target)
 
     def i64(self, name: str, a: Index, b: Index) -> Value:
         """``arith.name a, b`` on i64 scalars."""
@@ -221,8 +223,10 @@ class Straight:
 
     def magnitude(self, a: Value) -> Value:
         """The absolute value of signed integers; the smallest one stays as it is."""
-        kind = self._same("llvm.intr.abs", a, kinds="i")
-        return self.op(f'"llvm.intr.abs"({a}) <{{is_int_min_poison = false}}> : ({kind}) -> {kind}', kind)
+        operand_type = self._same("llvm.intr.abs", a, kinds="i")
+        return self.op(
+            f'"llvm.intr.abs"({a}) <{{is_int_min_poison = false}}> : ({operand_type}) -> {operand_type}', operand_type
+        )
 
     def intrinsic(self, name: str, *arguments: Value, result: Type | str) -> Value:
         """Call an LLVM intrinsic by its full name."""
@@ -244,8 +248,10 @@ class Straight:
         types = [v.type for v in values]
         struct = f"!llvm.struct<({listed(types)})>"
         head = f'llvm.inline_asm has_side_effects asm_dialect = att "{text}", "{constraints}"'
-        found = self.op(f"{head} {listed(values)} : ({listed(types)}) -> {struct}", struct)
-        return [self.op(f"llvm.extractvalue {found}[{n}] : {struct}", kind) for n, kind in enumerate(types)]
+        outputs = self.op(f"{head} {listed(values)} : ({listed(types)}) -> {struct}", struct)
+        return [
+            self.op(f"llvm.extractvalue {outputs}[{n}] : {struct}", output_type) for n, output_type in enumerate(types)
+        ]
 
     def fence(self) -> None:
         """Memory is read anew behind it, and not kept in registers; no instruction."""
@@ -259,8 +265,8 @@ class Straight:
             raise TypeError(f"vector.broadcast {a}: a scalar wanted, found {a.type}")
         if not self.width:
             return a
-        kind = self.ty(a.type.element)
-        return self.op(f"vector.broadcast {a} : {a.type} to {kind}", kind)
+        vector_type = self.ty(a.type.element)
+        return self.op(f"vector.broadcast {a} : {a.type} to {vector_type}", vector_type)
 
     def reduce(self, kind: str, a: Value) -> Value:
         """``vector.reduction <kind>`` of a vector, to a scalar."""
@@ -269,10 +275,12 @@ class Straight:
 
     def shuffle(self, a: Value, lanes: Sequence[Number], b: Value | None = None) -> Value:
         """A vector of these lanes of `a`, and of `b`, whose lanes are counted on from those of `a`."""
-        kind, other = _vector("llvm.shufflevector", a), b or a
-        if other.type != kind:
-            raise TypeError(f"llvm.shufflevector {a}: {kind}, {b}: {other.type}: operands of one type wanted")
-        return self.op(f"llvm.shufflevector {a}, {other} [{listed(lanes)}] : {kind}", Type(kind.element, len(lanes)))
+        vector_type, other = _vector("llvm.shufflevector", a), b or a
+        if other.type != vector_type:
+            raise TypeError(f"llvm.shufflevector {a}: {vector_type}, {b}: {other.type}: operands of one type wanted")
+        return self.op(
+            f"llvm.shufflevector {a}, {other} [{listed(lanes)}] : {vector_type}", Type(vector_type.element, len(lanes))
+        )
 
     def joined(self, parts: Sequence[Value]) -> Value:
         """The lanes of vectors of one type, one after the other; there are 1, 2, 4, 8 ... of them."""
@@ -283,11 +291,11 @@ class Straight:
 
     def gathered(self, values: Sequence[Value]) -> Value:
         """A vector of these scalars."""
-        kind = Type(values[0].type.element, len(values))
-        vector = self.op(f"llvm.mlir.poison : {kind}", kind)
+        vector_type = Type(values[0].type.element, len(values))
+        vector = self.op(f"llvm.mlir.poison : {vector_type}", vector_type)
         for n, value in enumerate(values):
-            place = self.scalar.int(n, "i64")
-            vector = self.op(f"llvm.insertelement {value}, {vector}[{place} : i64] : {kind}", kind)
+            index = self.scalar.int(n, "i64")
+            vector = self.op(f"llvm.insertelement {value}, {vector}[{index} : i64] : {vector_type}", vector_type)
         return vector
 
     def reinterpret(self, a: Value, type_: Type | str) -> Value:
@@ -320,13 +328,15 @@ class Straight:
         alignment: what the address is a multiple of, in bytes.
         """
         _is(address, PTR, "an address")
-        kind = self.ty(element)
+        loaded_type = self.ty(element)
         if mask is None:
-            return self.op(f"llvm.load {address} {{alignment = {alignment} : i64}} : {PTR} -> {kind}", kind)
-        types = f"({PTR}, {mask.type}, {kind}) -> {kind}"
+            return self.op(
+                f"llvm.load {address} {{alignment = {alignment} : i64}} : {PTR} -> {loaded_type}", loaded_type
+            )
+        types = f"({PTR}, {mask.type}, {loaded_type}) -> {loaded_type}"
         other = otherwise or self.zero(element)
         form = f"{{alignment = {alignment} : i32}} : {types}"
-        return self.op(f"llvm.intr.masked.load {address}, {mask}, {other} {form}", kind)
+        return self.op(f"llvm.intr.masked.load {address}, {mask}, {other} {form}", loaded_type)
 
     def store(self, value: Value, address: Value, mask: Value | None = None, alignment: Number = 4) -> None:
         """Store lanes, those where the mask is true. alignment: what the address is a multiple of, in bytes."""

@@ -23,8 +23,8 @@ def packed_entry(module: ir.Operation) -> None:
     """Make @main a function of one array of pointers to what its arguments describe."""
     with module.context, ir.Location.unknown():
         main = linalg.main(module)
-        kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
-        source = parsed(_text(list(kind.inputs), list(kind.results)))
+        function_type = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
+        source = parsed(_text(list(function_type.inputs), list(function_type.results)))
         block = module.regions[0].blocks[0]
         block.append(source.body.operations[0].operation.clone())
         entry = list(block.operations)[-1].operation
@@ -47,21 +47,21 @@ def packed_entry(module: ir.Operation) -> None:
 def _text(inputs: list[ir.Type], results: list[ir.Type]) -> str:
     """The entry with a call where the body of main goes."""
     f = Function(ENTRY, {"args": PTR}, attributes="")
-    for n, kind in enumerate(inputs):
-        address, struct = f.fetch(f["args"], n + bool(results), PTR), descriptor_type(kind)
+    for n, memref in enumerate(inputs):
+        address, struct = f.fetch(f["args"], n + bool(results), PTR), descriptor_type(memref)
         descriptor = f.op(f"llvm.load {address} : {PTR} -> {struct}", struct)
-        f.op(f"builtin.unrealized_conversion_cast {descriptor} : {struct} to {kind}", str(kind))
-    types = [str(kind) for kind in results]
+        f.op(f"builtin.unrealized_conversion_cast {descriptor} : {struct} to {memref}", str(memref))
+    types = [str(memref) for memref in results]
     call = f"func.call @{_BODY}() : () -> ({', '.join(types)})"
     if results:
         made = f.several(call, *types)
         places = f.fetch(f["args"], 0, PTR)
-        whole = f"!llvm.struct<({', '.join(descriptor_type(kind).removeprefix('!llvm.') for kind in results)})>"
-        for n, (kind, value) in enumerate(zip(results, made, strict=True)):
-            struct = descriptor_type(kind)
-            descriptor = f.op(f"builtin.unrealized_conversion_cast {value} : {kind} to {struct}", struct)
-            place = f.op(f"llvm.getelementptr {places}[0, {n}] : ({PTR}) -> {PTR}, {whole}", PTR)
-            f.line(f"llvm.store {descriptor}, {place} : {struct}, {PTR}")
+        whole = f"!llvm.struct<({', '.join(descriptor_type(memref).removeprefix('!llvm.') for memref in results)})>"
+        for n, (memref, value) in enumerate(zip(results, made, strict=True)):
+            struct = descriptor_type(memref)
+            descriptor = f.op(f"builtin.unrealized_conversion_cast {value} : {memref} to {struct}", struct)
+            field = f.op(f"llvm.getelementptr {places}[0, {n}] : ({PTR}) -> {PTR}, {whole}", PTR)
+            f.line(f"llvm.store {descriptor}, {field} : {struct}, {PTR}")
     else:
         f.line(call)
     return f"{f.function()}\nfunc.func private @{_BODY}() -> ({', '.join(types)})"

@@ -33,12 +33,12 @@ def with_adjacency(regions: Sequence[Region]) -> list[Region]:
 
 def _common(kernel: Kernel, each: Iterable[Adjacency | None]) -> Adjacency:
     """The order that all of them have; None is one that nothing packs."""
-    found = {one for one in each if one is not None}
-    if len(found) != 1:
+    adjacencies = {order for order in each if order is not None}
+    if len(adjacencies) != 1:
         return Adjacency.UNKNOWN
-    (one,) = found
+    (order,) = adjacencies
     # Four elements are read as fast alone as out of four vectors.
-    return Adjacency.NONE if one.stride > 2 and kernel.tile.width == 4 else one
+    return Adjacency.NONE if order.stride > 2 and kernel.tile.width == 4 else order
 
 
 def _of_rows(region: Region) -> Adjacency | None:

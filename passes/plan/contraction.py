@@ -52,7 +52,11 @@ class Operand:
     def stride(self, dim: int) -> int | None:
         """The distance in elements of neighbours along a dimension of the contraction, if it is known now."""
         strides = ir.MemRefType(self.value.type).get_strides_and_offset()[0]
-        steps = [(found[dim], stride) for (found, _), stride in zip(self.places, strides, strict=True) if dim in found]
+        steps = [
+            (coefficients[dim], stride)
+            for (coefficients, _), stride in zip(self.places, strides, strict=True)
+            if dim in coefficients
+        ]
         unknown = ir.ShapedType.get_dynamic_stride_or_offset()
         return None if any(s == unknown for _, s in steps) else sum(factor * s for factor, s in steps)
 
@@ -135,9 +139,9 @@ def find(generic: ir.Operation) -> Found | None:
 
 def places_of(map_: ir.AffineMap) -> tuple[Linear, ...]:
     """The results of a map, which are linear."""
-    found = tuple(linalg.linear(e) for e in map_.results)
-    assert None not in found
-    return found  # type: ignore[return-value]
+    linear_forms = tuple(linalg.linear(e) for e in map_.results)
+    assert None not in linear_forms
+    return linear_forms  # type: ignore[return-value]
 
 
 def _shape(generic: ir.Operation, a: int, b: int, c: int) -> tuple[bool, Shape] | None:
@@ -153,7 +157,7 @@ def _shape(generic: ir.Operation, a: int, b: int, c: int) -> tuple[bool, Shape] 
     if any(x is None or len(x[0]) != 1 or x[1] != 0 for x in out):
         return None
     kinds = linalg.iterator_types(generic)
-    parallel = [d for d, kind in enumerate(kinds) if kind == "parallel"]
+    parallel = [d for d, iterator in enumerate(kinds) if iterator == "parallel"]
     only_a = [d for d in parallel if d in used[0] and d not in used[1]]
     only_b = [d for d in parallel if d in used[1] and d not in used[0]]
     batch = [d for d in parallel if d not in only_a and d not in only_b]
@@ -165,7 +169,7 @@ def _shape(generic: ir.Operation, a: int, b: int, c: int) -> tuple[bool, Shape] 
     innermost = next((d for d in reversed(order) if d in only_a or d in only_b), None)
     swap = innermost in only_a
     rows, lanes = (only_b, only_a) if swap else (only_a, only_b)
-    k = [d for d, kind in enumerate(kinds) if kind == "reduction"]
+    k = [d for d, iterator in enumerate(kinds) if iterator == "reduction"]
     if not rows:
         apart = _images(places_of(maps[a if swap else b]), lanes, k)
         batch, lanes = sorted([*batch, *apart]), [d for d in lanes if d not in apart]

@@ -81,9 +81,9 @@ def call_text(
     """
     order, draws = found.shape.order, task.kernel.fma.draws
     numbers = dict.fromkeys(("id", *numbers_of(found)), "i64")
-    given = {} if watched is None else {len(operands): watched[1]}
-    given |= dict(enumerate(operands))
-    f = Function(SELF, {f"x{n}": str(o.value.type) for n, o in given.items()} | numbers)
+    parameters = {} if watched is None else {len(operands): watched[1]}
+    parameters |= dict(enumerate(operands))
+    f = Function(SELF, {f"x{n}": str(o.value.type) for n, o in parameters.items()} | numbers)
     flags = {"": 0, "rows": ROWS_PACKED, "lanes": LANES_PACKED}[task.packed]
     flags |= (0 if task.plane is None else WHOLE_LANES) | (DRAWS if draws else 0)
     flags |= (EXPANDS if task.kernel.expands else 0) | (TRANSPOSED_TILES if task.transposed else 0)
@@ -136,12 +136,12 @@ def call_text(
     if watched is not None:
         fixed |= {"flags": flags & ~LANES_PACKED, "ranges": 0}
         lanes = _stream(f, watched[1], _describe(f, len(operands), watched[1]), order)
-        place = len(head) + len(order) + len(lanes)  # the words of the rows are as many as those of the lanes
+        lanes_start = len(head) + len(order) + len(lanes)  # the words of the rows are as many as those of the lanes
         apart: list[Word] = DESCRIPTOR.in_order(fixed)
-        plain = [*apart, *words[len(head) : place], *lanes, *words[place + len(lanes) :]]
+        plain = [*apart, *words[len(head) : lanes_start], *lanes, *words[lanes_start + len(lanes) :]]
         (count,) = f.call(WATCHED, results="i32")
         looks_on = f.compare("ne", count, f.scalar.int(0))
-        words = [_either(f, looks_on, one, other) for one, other in zip(plain, words, strict=True)]
+        words = [_either(f, looks_on, plain_word, word) for plain_word, word in zip(plain, words, strict=True)]
         start = f.select(looks_on, _task(f, watched[0]), start)
     _start(f, start, f["id"], words)
     return f.function()
@@ -190,8 +190,8 @@ def _converted(f: Function, address: Value, kernel: Kernel, packing: Packing, co
     data = f.op(f"llvm.inttoptr {address} : i64 to {PTR}", PTR)
     task = f.op(f"llvm.mlir.addressof @{convert} : {PTR}", PTR)
     sizes = f.number(packing.words), f.number(panels_of(kernel, side, packing.shape))
-    (found,) = f.call("numc_converted", data, *sizes, widths, task, results="i64", dialect="llvm")
-    return found
+    (converted,) = f.call("numc_converted", data, *sizes, widths, task, results="i64", dialect="llvm")
+    return converted
 
 
 def _measure(f: Function, name: str, task: Task, side: str) -> Word:
@@ -231,16 +231,16 @@ def _task(f: Function, name: str) -> Value:
 
 def _start(f: Function, task: Value, id_: Value, words: Sequence[Word]) -> None:
     """Store the words of the descriptor, and give it to the runtime with the task function."""
-    place = _stored(f, words)
-    f.call("numc_contract", task, place, id_, dialect="llvm")
+    descriptor = _stored(f, words)
+    f.call("numc_contract", task, descriptor, id_, dialect="llvm")
 
 
 def _stored(f: Function, words: Sequence[Word]) -> Value:
     """Room on the stack that holds `words`."""
-    place = f.alloca(max(1, len(words)), "i64")
+    room = f.alloca(max(1, len(words)), "i64")
     for n, word in enumerate(words):
-        f.line(f"llvm.store {f.number(word)}, {f.at(place, n, 'i64')} : i64, {PTR}")
-    return place
+        f.line(f"llvm.store {f.number(word)}, {f.at(room, n, 'i64')} : i64, {PTR}")
+    return room
 
 
 def _element_strides(f: Function, found: Found, extents: Mapping[int, Word]) -> list[Word]:
@@ -262,13 +262,15 @@ def _address(f: Function, memref: Value, kind: ir.Type) -> Value:
 
 def _describe(f: Function, n: int, operand: Operand) -> _Memory:
     """Where operand number `n` is."""
-    kind = ir.MemRefType(operand.value.type)
-    memref = f"memref<{kind.element_type}>"
-    parts = [memref, *["index"] * (1 + 2 * kind.rank)]
-    base, *numbers = f.several(f"memref.extract_strided_metadata {f[f'x{n}']} : {kind} -> {', '.join(parts)}", *parts)
+    memref_type = ir.MemRefType(operand.value.type)
+    memref = f"memref<{memref_type.element_type}>"
+    parts = [memref, *["index"] * (1 + 2 * memref_type.rank)]
+    base, *numbers = f.several(
+        f"memref.extract_strided_metadata {f[f'x{n}']} : {memref_type} -> {', '.join(parts)}", *parts
+    )
     index = f.op(f"memref.extract_aligned_pointer_as_index {base} : {memref} -> index", "index")
     pointer, start, *words = [f.cast("index_cast", number, "i64") for number in (index, *numbers)]
-    return _Memory(pointer, start, words[: kind.rank], words[kind.rank :])
+    return _Memory(pointer, start, words[: memref_type.rank], words[memref_type.rank :])
 
 
 def _in_plane(source: _Memory | None, plane: Plane, found: Found) -> _Memory:
@@ -293,28 +295,30 @@ def _largest(f: Function, kernel: Kernel, side: str, memory: _Memory, calibrated
     if to is None or not to.format.shares_tensor:
         return 0
     data = f.at(f.op(f"llvm.inttoptr {memory.pointer} : i64 to {PTR}", PTR), memory.start)
-    place = _stored(f, [*memory.sizes, *memory.strides])
+    extents = _stored(f, [*memory.sizes, *memory.strides])
     finite = f.int(int(to.format.finite_only))
-    (found,) = f.call("numc_largest", data, f.number(len(memory.sizes)), place, finite, results="i32", dialect="llvm")
-    return f.cast("extui", found, "i64")
+    (largest,) = f.call(
+        "numc_largest", data, f.number(len(memory.sizes)), extents, finite, results="i32", dialect="llvm"
+    )
+    return f.cast("extui", largest, "i64")
 
 
 def _packed_largest(f: Function, address: Value, packing: Packing) -> Word:
     """The word of the largest magnitude of a packed weight: its last word; of channels, where they begin."""
     if not packing.groups:
         return 0
-    place = packing.words - packing.layout.largest_words(packing.shape[1])
+    offset = packing.words - packing.layout.largest_words(packing.shape[1])
     if packing.layout.channel:
-        return f.i64("addi", address, 4 * place)
+        return f.i64("addi", address, 4 * offset)
     data = f.op(f"llvm.inttoptr {address} : i64 to {PTR}", PTR)
-    return f.cast("extui", f.fetch(data, place, "i32"), "i64")
+    return f.cast("extui", f.fetch(data, offset, "i32"), "i64")
 
 
 def _extent(d: int, operands: Sequence[Operand], described: Sequence[_Memory | None], known: Mapping[int, int]) -> Word:
     """The size of one dimension of the contraction."""
     for operand, memory in zip(operands, described, strict=True):
-        for n, place in enumerate(operand.places):
-            if memory is not None and place == ({d: 1}, 0):
+        for n, linear in enumerate(operand.places):
+            if memory is not None and linear == ({d: 1}, 0):
                 return memory.sizes[n]
     return known[d]  # only the packed weight has it: its sizes are static
 

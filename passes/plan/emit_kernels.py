@@ -132,11 +132,11 @@ class _Emitter:
             if how not in BUILT:
                 continue
             weight = self._weights.get(root(operand.value))
-            found = None if weight is None else packing_of(weight, region.found, region.kernel, side)
-            if found is None:
+            built = None if weight is None else packing_of(weight, region.found, region.kernel, side)
+            if built is None:
                 reason = "no weight" if weight is None else "a weight that cannot be packed before the program runs"
                 raise NumcError(f"{region.where}{PLAN}.packing.{side} = {how!r}: the operand of the {side} is {reason}")
-            return found
+            return built
         return None
 
     def _packing_once(self, region: Region) -> Packing | None:
@@ -144,11 +144,11 @@ class _Emitter:
         if region.plan.packing.lanes != ONCE:
             return None
         number = self._read_only.get(root(region.found.lanes.value))
-        found = None if number is None else packing_of(number, region.found, region.kernel, "lanes")
-        if found is None:
+        packing = None if number is None else packing_of(number, region.found, region.kernel, "lanes")
+        if packing is None:
             reason = "no argument that is only read" if number is None else "of free sizes"
             raise NumcError(f"{region.where}{PLAN}.packing.lanes = {ONCE!r}: the operand of the lanes is {reason}")
-        return found
+        return packing
 
     def _packed_once(self, region: Region, task: Task, packing: Packing) -> ir.Value:
         """The memory where the lanes of a region are packed: before it, if that has not been done for another."""
@@ -159,10 +159,10 @@ class _Emitter:
             text = pack_text(name, task, region.found, packing)
             callee = self._functions.define(text, layer, "packed", location)
             with ir.InsertionPoint(region.op), location:
-                kind = ir.MemRefType.get([packing.words], ir.F32Type.get())
+                memref_type = ir.MemRefType.get([packing.words], ir.F32Type.get())
                 alignment = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 64)
                 attributes = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0]), "alignment": alignment}
-                memory = ir.Operation.create("memref.alloc", results=[kind], attributes=attributes).results[0]
+                memory = ir.Operation.create("memref.alloc", results=[memref_type], attributes=attributes).results[0]
                 to = {"callee": ir.FlatSymbolRefAttr.get(callee), PACKS: ir.UnitAttr.get()}
                 ir.Operation.create("func.call", operands=[memory, region.found.lanes.value], attributes=to)
             self._once[key] = memory
@@ -184,12 +184,12 @@ class _Emitter:
         self._functions.add_shared(self._code.kernel_functions(kernel), location)
 
     def _call(self, callee: str, region: Region, operands: list[Operand]) -> ir.Operation:
-        found, place = region.found, region.op
+        found, op = region.found, region.op
         told = [
-            (stream if name == "stream" else width)(self.module, place, number)
+            (stream if name == "stream" else width)(self.module, op, number)
             for name, number in numbers_of(found).items()
         ]
-        with ir.InsertionPoint(place), place.location:
+        with ir.InsertionPoint(op), op.location:
             i64 = ir.IntegerType.get_signless(64)
             number = {"value": ir.IntegerAttr.get(i64, region.contraction.id)}
             id_ = ir.Operation.create("arith.constant", results=[i64], attributes=number).results[0]

@@ -67,12 +67,12 @@ class Functions:
             block.append(op)
 
     def _free_name(self, name: str) -> str:
-        found, n = name, 1
-        while found in self._taken or any(other.startswith(f"{found}_") for other in self._declared):
+        free, n = name, 1
+        while free in self._taken or any(other.startswith(f"{free}_") for other in self._declared):
             n += 1
-            found = f"{name}_{n}"
-        self._taken.add(found)
-        return found
+            free = f"{name}_{n}"
+        self._taken.add(free)
+        return free
 
 
 def _once(text: str) -> str:
@@ -102,40 +102,40 @@ def _needed(text: str, kept: Collection[str]) -> str:
     kept = set(kept)
     pieces = _DEFINITION.split(text)  # in turns: what is between definitions, a definition, its name
     rest, names = pieces[::3], pieces[2::3]
-    found = {name: piece.replace(f"@{name}(", "@(", 1) for name, piece in zip(names, pieces[1::3], strict=True)}
+    definitions = {name: piece.replace(f"@{name}(", "@(", 1) for name, piece in zip(names, pieces[1::3], strict=True)}
     users: dict[str, list[str]] = {}
-    for name, definition in found.items():
+    for name, definition in definitions.items():
         for symbol in set(_SYMBOL.findall(definition)):
             users.setdefault(symbol, []).append(name)
     while True:  # callers may have become equal
         first: dict[str, str] = {}
         same: dict[str, str] = {}
-        for name, definition in found.items():
+        for name, definition in definitions.items():
             known = name if name in kept else first.setdefault(definition, name)
             if known != name:
                 same[name] = known
         if not same:
             break
         for name, known in same.items():
-            del found[name]
+            del definitions[name]
             users.setdefault(known, []).extend(users.get(name, []))
-        for user in {user for name in same for user in users.get(name, []) if user in found}:
-            found[user] = _SYMBOL.sub(partial(_renamed, same), found[user])
+        for user in {user for name in same for user in users.get(name, []) if user in definitions}:
+            definitions[user] = _SYMBOL.sub(partial(_renamed, same), definitions[user])
         rest = [_SYMBOL.sub(partial(_renamed, same), piece) for piece in rest]
-    used = _reached(found, kept)
-    found = {name: definition for name, definition in found.items() if name in used}
-    written = (found[name].replace("@(", f"@{name}(", 1) if name in found else "" for name in names)
+    used = _reached(definitions, kept)
+    definitions = {name: definition for name, definition in definitions.items() if name in used}
+    written = (definitions[name].replace("@(", f"@{name}(", 1) if name in definitions else "" for name in names)
     return "".join(piece for pair in zip_longest(rest, written, fillvalue="") for piece in pair)
 
 
 def _reached(definitions: Mapping[str, str], first: Collection[str]) -> set[str]:
     """The names of the functions that the functions called `first` need."""
-    found, left = set(first), list(first)
+    reached, left = set(first), list(first)
     while left:
-        called = set(_SYMBOL.findall(definitions.get(left.pop(), ""))) - found
-        found |= called
+        called = set(_SYMBOL.findall(definitions.get(left.pop(), ""))) - reached
+        reached |= called
         left += called
-    return found
+    return reached
 
 
 def _renamed(names: Mapping[str, str], symbol: re.Match[str]) -> str:

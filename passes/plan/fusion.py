@@ -55,11 +55,11 @@ class Elementwise:
         """All that the code of `prologue` and `epilogue` depends on: what is equal in it has the same code."""
         if self.op.name == "memref.copy":
             return "copy"
-        given = (
+        arguments = (
             str(self.op.operands[n].owner.attributes["value"]) if isinstance(a, float) else str(a)
             for n, a in enumerate(self.arguments[:-1])
         )
-        return f"{', '.join(given)}\n{linalg.body_text(self.op)}"
+        return f"{', '.join(arguments)}\n{linalg.body_text(self.op)}"
 
     @property
     def text(self) -> str:
@@ -71,12 +71,12 @@ class Elementwise:
             return ", ".join(op.name for op in inner)
         (value,) = end.operands
         is_argument = isinstance(value.owner, ir.Block)
-        found = self.arguments[ir.BlockArgument(value).arg_number] if is_argument else constant(value)
-        return f"fill with {found}" if isinstance(found, float) else "copy"
+        source = self.arguments[ir.BlockArgument(value).arg_number] if is_argument else constant(value)
+        return f"fill with {source}" if isinstance(source, float) else "copy"
 
 
 def _all_buffers(values: Iterable[ir.Value]) -> set[ir.Value]:
-    return {found for value in values if isinstance(value.type, ir.MemRefType) for found in buffers(value)}
+    return {buffer for value in values if isinstance(value.type, ir.MemRefType) for buffer in buffers(value)}
 
 
 def producer(generic: ir.Operation, buffer: ir.Value) -> Elementwise | None:
@@ -87,11 +87,11 @@ def producer(generic: ir.Operation, buffer: ir.Value) -> Elementwise | None:
     op = earlier[-1] if earlier else None
     if op is None or op.name not in ("linalg.generic", "memref.copy") or op.operands[len(op.operands) - 1] != buffer:
         return None
-    found = _elementwise(op, None)
-    if found is None:
+    elementwise = _elementwise(op, None)
+    if elementwise is None:
         return None
-    inputs = _all_buffers(value for value, _ in found.operands)
-    return found if not any(inputs & written(other) for other in between(op, generic, inputs)) else None
+    inputs = _all_buffers(value for value, _ in elementwise.operands)
+    return elementwise if not any(inputs & written(other) for other in between(op, generic, inputs)) else None
 
 
 def consumer(
@@ -108,13 +108,13 @@ def consumer(
         inputs |= _all_buffers(value for value, _ in first.operands)
     later = [op for op in touching((buffer,), generic.block) if generic.is_before_in_block(op)]
     op = later[0] if later else None
-    found = _elementwise(op, buffer) if op is not None and op.name == "linalg.generic" else None
-    if op is None or found is None:
+    elementwise = _elementwise(op, buffer) if op is not None and op.name == "linalg.generic" else None
+    if op is None or elementwise is None:
         return None
-    in_place = found.output[0] == buffer
+    in_place = elementwise.output[0] == buffer
     if not in_place and any(other.name != "memref.dealloc" for other in later[1:]):
         return None
-    if buffers(found.output[0]) & inputs:
+    if buffers(elementwise.output[0]) & inputs:
         return None
     if measures(generic) and _measured_between(generic, op):
         return None
@@ -124,7 +124,7 @@ def consumer(
     for other in meanwhile:  # what the contraction reads must live until it runs
         if other.name == "memref.dealloc" and buffers(other.operands[0]) & inputs:
             other.move_after(op)
-    return found
+    return elementwise
 
 
 def _measured_between(first: ir.Operation, last: ir.Operation) -> bool:
@@ -173,8 +173,8 @@ def _skips(value: ir.Value, map_: ir.AffineMap, output: ir.AffineMap) -> bool:
     """
     if not map_.results or not output.results:
         return False
-    place, strides = linalg.linear(map_.results[-1]), ir.MemRefType(value.type).get_strides_and_offset()[0]
-    return place is not None and place[0].get(output.results[-1].position, 0) * strides[-1] not in (0, 1)
+    linear, strides = linalg.linear(map_.results[-1]), ir.MemRefType(value.type).get_strides_and_offset()[0]
+    return linear is not None and linear[0].get(output.results[-1].position, 0) * strides[-1] not in (0, 1)
 
 
 def touching(memory: Iterable[ir.Value], block: ir.Block) -> list[ir.Operation]:
@@ -182,19 +182,19 @@ def touching(memory: Iterable[ir.Value], block: ir.Block) -> list[ir.Operation]:
 
     It follows the uses from the buffers to what is made of them: the time does not depend on the size of the block.
     """
-    found: dict[ir.Operation, None] = {}
+    touched: dict[ir.Operation, None] = {}
     seen = set(memory)
     waiting = list(seen)
     while waiting:
         for use in waiting.pop().uses:
             user = use.owner.operation
             if (top := ancestor(user, block)) is not None:
-                found[top] = None
+                touched[top] = None
             for made in (*user.results, *_yielded(user)):
                 if isinstance(made.type, ir.MemRefType) and made not in seen:
                     seen.add(made)
                     waiting.append(made)
-    return sorted(found, key=functools.cmp_to_key(_by_place))
+    return sorted(touched, key=functools.cmp_to_key(_by_place))
 
 
 def _by_place(one: ir.Operation, other: ir.Operation) -> int:
@@ -203,8 +203,8 @@ def _by_place(one: ir.Operation, other: ir.Operation) -> int:
 
 def between(first: ir.Operation, last: ir.Operation, memory: Iterable[ir.Value]) -> list[ir.Operation]:
     """The operations between two of a block that take one of these buffers, see `touching`."""
-    found = touching(memory, first.block)
-    return [op for op in found if first.is_before_in_block(op) and op.is_before_in_block(last)]
+    touched = touching(memory, first.block)
+    return [op for op in touched if first.is_before_in_block(op) and op.is_before_in_block(last)]
 
 
 def _yielded(op: ir.Operation) -> Sequence[ir.Value]:

@@ -53,10 +53,12 @@ def keep_borders(module: ir.Operation) -> None:
     order = [op.operation for op in linalg.main(module).regions[0].blocks[0].operations]
     places = {op: n for n, op in enumerate(order)}
     products = list(itertools.accumulate((PLAN in op.attributes for op in order), initial=0))
-    found = [padded for op in order if op.name == "memref.alloc" and (padded := _padded(op, order, places)) is not None]
+    images = [
+        padded for op in order if op.name == "memref.alloc" and (padded := _padded(op, order, places)) is not None
+    ]
     waiting: list[_Padded] = []
     unused: list[ir.Operation] = []
-    for new in sorted(found, key=lambda padded: padded.first):
+    for new in sorted(images, key=lambda padded: padded.first):
         like = [old for old in reversed(waiting) if old.geometry == new.geometry]
         # Behind another product, the memory would have left the cache, and would have been free for something else.
         near = [old for old in like if old.last < new.first and products[old.last + 1] == products[new.first]]
@@ -110,12 +112,12 @@ def _padded(buffer: ir.Operation, order: Sequence[ir.Operation], places: Mapping
 
 def _copies(new: _Padded, old: _Padded, order: Sequence[ir.Operation]) -> bool:
     """Whether the new image is a copy of the old one, which does not change as long as the new one is read."""
-    (place, copy), *others = new.writers
-    if others or copy.name != "memref.copy" or order[place] != copy:
+    (index, copy), *others = new.writers
+    if others or copy.name != "memref.copy" or order[index] != copy:
         return False
     if copy.operands[0] not in [image.results[0] for image in old.images]:
         return False
-    return all(writer < place or writer > new.last for writer, _ in old.writers)
+    return all(writer < index or writer > new.last for writer, _ in old.writers)
 
 
 def _follows(new: _Padded, old: _Padded, order: Sequence[ir.Operation]) -> bool:

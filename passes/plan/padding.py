@@ -112,17 +112,17 @@ def _image(buffer: ir.Value) -> _Image | None:
     if isinstance(buffer.owner, ir.Block) or buffer.owner.name != "memref.alloc":
         return None
     alloc = buffer.owner.operation
-    kinds: dict[str, list[ir.Operation]] = {"fill": [], "view": [], "reader": [], "free": []}
+    roles: dict[str, list[ir.Operation]] = {"fill": [], "view": [], "reader": [], "free": []}
     for use in buffer.uses:
         user = use.owner.operation
-        kind = {"memref.subview": "view", "memref.dealloc": "free"}.get(user.name, "")
+        role = {"memref.subview": "view", "memref.dealloc": "free"}.get(user.name, "")
         if user.name == "linalg.generic":
             reads = use.operand_number < linalg.input_count(user)
-            kind = ("reader" if linalg.contracts(user) else "") if reads else "fill" if linalg.fills_zero(user) else ""
-        if not kind or user.block != alloc.block:
+            role = ("reader" if linalg.contracts(user) else "") if reads else "fill" if linalg.fills_zero(user) else ""
+        if not role or user.block != alloc.block:
             return None
-        kinds[kind].append(user)
-    fills, views, readers, frees = kinds.values()
+        roles[role].append(user)
+    fills, views, readers, frees = roles.values()
     slices = {str([view.attributes[f"static_{name}"] for name in ("offsets", "sizes", "strides")]) for view in views}
     if not len(fills) == len(frees) == len(slices) == 1 or not readers:
         return None
@@ -165,9 +165,9 @@ def _copied(image: _Image) -> ir.Value | None:
 
 def _without_padding(image: _Image) -> ir.Value:
     """A buffer that takes the place of the image without what is around it."""
-    kind = ir.MemRefType(image.views[0].results[0].type)
+    view_type = ir.MemRefType(image.views[0].results[0].type)
     with ir.InsertionPoint(image.alloc), image.alloc.location:
-        made = _alloc(ir.MemRefType.get(kind.shape, kind.element_type)).results[0]
+        made = _alloc(ir.MemRefType.get(view_type.shape, view_type.element_type)).results[0]
     for view in image.views:
         view.results[0].replace_all_uses_with(made)
     image.free.operands[0] = made
@@ -211,15 +211,15 @@ def _writes(op: ir.Operation, views: Sequence[ir.Value]) -> bool:
 
 def _plane(found: Found, view: ir.Operation, source: ir.Value | None = None) -> Plane | None:
     """The planes of a padded operand, whose part inside is a copy of `source`, by default of what is row by row."""
-    kind = ir.MemRefType(found.lanes.value.type)
+    lanes_type = ir.MemRefType(found.lanes.value.type)
     low, inner, steps = (tuple(view.attributes[f"static_{n}"]) for n in ("offsets", "sizes", "strides"))
-    if not kind.has_static_shape or ir.MemRefType(view.results[0].type).shape != list(inner):
+    if not lanes_type.has_static_shape or ir.MemRefType(view.results[0].type).shape != list(inner):
         return None
     dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
     strides = [math.prod(inner[n + 1 :]) for n in range(len(inner))]
     if source is not None:
         strides = ir.MemRefType(source.type).get_strides_and_offset()[0]
-    sizes = tuple(kind.shape)
+    sizes = tuple(lanes_type.shape)
     if any(n != 1 for n in steps) or dynamic in (*low, *inner, *strides):
         return None
     batch, known = set(found.shape.batch), found.sizes

@@ -142,28 +142,28 @@ def check(plan: Plan, kernel: Kernel, depth: int | None, isa: InstructionSet, la
 
 
 def _tile(t: TilePlan, kernel: Kernel, isa: InstructionSet) -> list[str]:
-    found, fma = [], kernel.fma
+    problems, fma = [], kernel.fma
     if t.width != isa.width:
-        found.append(f"tile.width = {t.width}: the target's vectors have {isa.width} lanes")
+        problems.append(f"tile.width = {t.width}: the target's vectors have {isa.width} lanes")
     # Accumulators that are computed in turn are in memory, but for a row: there can be twice as many rows.
     held = max(t.rows // 2, t.vectors) if kernel.datapath.in_turn(kernel) else t.rows * t.vectors
     if t.rows < 1 or t.vectors < 1 or (held > isa.registers and kernel.matrix is None):
         registers = f"rows x vectors from 1 to {isa.registers}, the target's vector registers"
-        found.append(f"tile.rows = {t.rows}, tile.vectors = {t.vectors}: want {registers}")
+        problems.append(f"tile.rows = {t.rows}, tile.vectors = {t.vectors}: want {registers}")
     group, within, unit = fma.group_length, fma.datapath.within, unit_of_k(fma, t.width)
     if t.k_block < unit or t.k_block > _MOST_STEPS or t.k_block % unit:
         of = f" (whole groups of {group} in whole vectors)" if group else ""
         of += f" (whole blocks of {within.length})" if isinstance(within, Blocks) else ""
-        found.append(f"tile.k_block = {t.k_block}: want a multiple of {unit}{of} up to {_MOST_STEPS}")
+        problems.append(f"tile.k_block = {t.k_block}: want a multiple of {unit}{of} up to {_MOST_STEPS}")
     if any(not 1 <= n < t.rows for n in t.partial) or len(set(t.partial)) != len(t.partial):
         below = (
             f"different numbers from 1 to {t.rows - 1}, below tile.rows" if t.rows > 1 else "none: a tile is one row"
         )
-        found.append(f"tile.partial = {list(t.partial)}: want {below}")
+        problems.append(f"tile.partial = {list(t.partial)}: want {below}")
     if t.narrow and (t.vectors < 2 or not takes_narrow(fma)):
-        one = "a tile of one vector" if t.vectors < 2 else f"operator '{fma}'"
-        found.append(f"tile.narrow = true: {one} has no form for a single vector")
-    return found
+        subject = "a tile of one vector" if t.vectors < 2 else f"operator '{fma}'"
+        problems.append(f"tile.narrow = true: {subject} has no form for a single vector")
+    return problems
 
 
 def _ways(plan: Plan, kernel: Kernel, depth: int | None) -> list[str]:
@@ -172,55 +172,59 @@ def _ways(plan: Plan, kernel: Kernel, depth: int | None) -> list[str]:
     for name, value, allowed in (("way", way, ways), ("packing.rows", rows, ROWS), ("packing.lanes", lanes, LANES)):
         if value not in allowed:
             return [f"{name} = {value!r}{did_you_mean(value, allowed)}: want {', '.join(map(repr, allowed))}"]
-    found = []
+    problems = []
     if rows in BUILT and lanes in (*BUILT, ONCE):
-        found.append(f"packing: rows = {rows!r} and lanes = {lanes!r}: one operand can be packed before")
+        problems.append(f"packing: rows = {rows!r} and lanes = {lanes!r}: one operand can be packed before")
     if kernel.codes and not has_codes(kernel, kernel.codes):
         wanted = "values of fixed widths and fewer than 32 bits, a NaN or groups, and codes that kernels read"
-        found.append(
+        problems.append(
             f"packing.{kernel.codes} = {getattr(plan.packing, kernel.codes)!r}: wants {wanted}: not '{kernel.fma}'"
         )
     if lanes == ONCE and not kernel.packs_once:
-        found.append(f"packing.lanes = 'once': wants single values of fixed widths: not '{kernel.fma}'")
+        problems.append(f"packing.lanes = 'once': wants single values of fixed widths: not '{kernel.fma}'")
     if rows == IN_PLACE and not kernel.takes_rows_in_place:
-        found.append(
+        problems.append(
             f"packing.rows = 'in place': wants an operator that neither converts them nor has a cheap sequence: "
             f"not '{kernel.fma}'"
         )
     if rows == IN_PLACE and way == UNPACKED_ROW:
-        found.append("packing.rows = 'in place': not with way = 'unpacked row'")
+        problems.append("packing.rows = 'in place': not with way = 'unpacked row'")
     if lanes == ADJACENT and not kernel.takes_lanes_in_place:
-        found.append(
+        problems.append(
             f"packing.lanes = {ADJACENT!r}: wants an operator that neither converts them nor has a cheap sequence: "
             f"not '{kernel.fma}'"
         )
     if way == REGISTERS and not kernel.joins:
-        found.append(
+        problems.append(
             f"way = 'registers': wants several rows, and an operator of which one step is one FMA: not '{kernel.fma}'"
         )
     if (way == UNPACKED_ROW) != (lanes in (IN_PLACE, PADDED_PLANE)):
-        found.append(
+        problems.append(
             f"way = {way!r}, packing.lanes = {lanes!r}: lanes are read unpacked by the way 'unpacked row' alone"
         )
     if way == UNPACKED_ROW and not kernel.reads_directly:
-        found.append(f"way = 'unpacked row': not with tile.rows = {kernel.tile.rows} and operator '{kernel.fma}'")
+        problems.append(f"way = 'unpacked row': not with tile.rows = {kernel.tile.rows} and operator '{kernel.fma}'")
     if way == UNPACKED_ROW and (depth is None or not 1 <= depth <= kernel.tile.k_block):
         steps = "an unknown number of" if depth is None else depth
-        found.append(f"way = 'unpacked row': {steps} steps of k: want from 1 to tile.k_block = {kernel.tile.k_block}")
+        problems.append(
+            f"way = 'unpacked row': {steps} steps of k: want from 1 to tile.k_block = {kernel.tile.k_block}"
+        )
     if plan.tasks != (PLANES if lanes == PADDED_PLANE else BLOCKS):
         wanted = PLANES if lanes == PADDED_PLANE else BLOCKS
-        found.append(f"tasks = {plan.tasks!r}: with packing.lanes = {lanes!r} they are {wanted!r}")
-    return found
+        problems.append(f"tasks = {plan.tasks!r}: with packing.lanes = {lanes!r} they are {wanted!r}")
+    return problems
 
 
 def _code(plan: Plan, kernel: Kernel, isa: InstructionSet) -> list[str]:
-    found = []
+    problems = []
     if plan.guarded and not isa.fma:
-        found.append("guarded = true: the target has no FMA: cheap sequences need one")
+        problems.append("guarded = true: the target has no FMA: cheap sequences need one")
     if plan.dot != kernel.dot:
-        found.append(f"dot = {plan.dot}: the target or operator '{kernel.fma}' with this tile has no such dot products")
+        problems.append(
+            f"dot = {plan.dot}: the target or operator '{kernel.fma}' with this tile has no such dot products"
+        )
     additions = datapath_of(kernel.fma).additions(kernel.fma)
     if plan.counts not in (0, additions):
         wanted = "0" if not additions else f"0 or {additions}"
-        found.append(f"counts = {plan.counts}: operator '{kernel.fma}' can count {wanted}")
-    return found
+        problems.append(f"counts = {plan.counts}: operator '{kernel.fma}' can count {wanted}")
+    return problems

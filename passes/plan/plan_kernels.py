@@ -304,8 +304,8 @@ def _layer(generic: ir.Operation) -> str:
 def _region(found: Found, first: Elementwise | None, last: Elementwise | None, padding: Padded | None) -> ir.Operation:
     """Move a contraction into a region, with what its kernel computes besides and the buffers of these alone."""
     generic = found.generic
-    place = generic if last is None else last.op
-    with ir.InsertionPoint(place), generic.location:
+    anchor = generic if last is None else last.op
+    with ir.InsertionPoint(anchor), generic.location:
         unit = {"no_inline": ir.UnitAttr.get()}
         region = ir.Operation.create("scf.execute_region", attributes=unit, regions=1)
         with ir.InsertionPoint(region.regions[0].blocks.append()):

@@ -112,18 +112,18 @@ def read_region(op: ir.Operation, isa: InstructionSet) -> Region:
 
 
 def _found(op: ir.Operation, where: str) -> Found:
-    found = [f for g in linalg.operations(op, "linalg.generic") if (f := find(g)) is not None]
-    if len(found) != 1:
-        raise NumcError(f"{where}its region has {len(found)} contractions: want one")
-    return found[0]
+    contractions = [f for g in linalg.operations(op, "linalg.generic") if (f := find(g)) is not None]
+    if len(contractions) != 1:
+        raise NumcError(f"{where}its region has {len(contractions)} contractions: want one")
+    return contractions[0]
 
 
 def _agree(stated: Contraction, actual: Contraction, where: str) -> None:
     """Raise NumcError unless the description of a region is that of the operations in it."""
     for field in fields(Contraction):
-        given, true = (records.data_of(getattr(c, field.name)) for c in (stated, actual))
-        if given != true:
-            raise NumcError(f"{where}{CONTRACTION}.{field.name} = {given!r}: it is {true!r} in the region")
+        claimed, true = (records.data_of(getattr(c, field.name)) for c in (stated, actual))
+        if claimed != true:
+            raise NumcError(f"{where}{CONTRACTION}.{field.name} = {claimed!r}: it is {true!r} in the region")
 
 
 def _account(region: ir.Operation, known: list[ir.Operation], where: str) -> None:

@@ -58,8 +58,8 @@ def tile_for(isa: InstructionSet, found: Found, *, fast: bool, ready: bool) -> t
             vectors = -(-needed // -(-needed // vectors)) if needed else 1
         return replace(tile, rows=max(1, rows), vectors=vectors), f"few rows ({rows}): more vectors"
     # Where broadcasts from memory take no unit of their own, a second vector only serves whole tiles.
-    one = isa.adders is not None and found.fma.is_one_fma
-    if ready and one and rows and rows % tile.rows and rows <= 3 * tile.rows:
+    single_fma = isa.adders is not None and found.fma.is_one_fma
+    if ready and single_fma and rows and rows % tile.rows and rows <= 3 * tile.rows:
         return replace(tile, vectors=1, rows=rows), f"rows fit into one tile ({rows}): lanes are read once"
     line = _sliding(found.rows, found) if rows else None
     parts = [n for n in range(tile.rows, tile.rows // 2, -1) if line and line % n == 0]
@@ -124,8 +124,12 @@ def partial_rows(kernel: Kernel, found: Found) -> tuple[int, ...]:
     """Numbers of rows below a whole tile that get a micro-kernel of their own: of matrix registers, one of two."""
     tile, rows = kernel.tile, size_of(found, found.shape.rows)
     if kernel.matrix is not None:
-        one = kernel.matrix.size
-        return (one,) if tile.rows > one and (rows is None or 0 < rows % tile.rows <= one) else ()
+        register_rows = kernel.matrix.size
+        return (
+            (register_rows,)
+            if tile.rows > register_rows and (rows is None or 0 < rows % tile.rows <= register_rows)
+            else ()
+        )
     if rows is None:
         return tuple(n for n in (1, 2, 4, 8) if n < tile.rows)
     return (rows % tile.rows,) if rows % tile.rows else ()

@@ -133,15 +133,15 @@ def _elements(flat: npt.NDArray[np.float32], start: int, directions: Directions)
 def packing_of(weight: int, found: Found, kernel: Kernel, side: str) -> Packing | None:
     """The packing of the operand of one side of a kernel, a view of a weight, if its sizes and strides are known."""
     operand, across = (found.rows, found.shape.rows) if side == "rows" else (found.lanes, found.shape.lanes)
-    kind = ir.MemRefType(operand.value.type)
-    strides_of_view, start = kind.get_strides_and_offset()
-    sizes = static_sizes(operand, kind)
+    view_type = ir.MemRefType(operand.value.type)
+    strides_of_view, start = view_type.get_strides_and_offset()
+    sizes = static_sizes(operand, view_type)
     batch = packed_batch(found, operand)
     dims = (*batch, *across, *found.shape.k)
     dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
     if any(d not in sizes for d in dims) or dynamic in (*strides_of_view, start):
         return None
-    origin, of_operand = start, tuple(zip(kind.shape, strides_of_view, strict=True))
+    origin, of_operand = start, tuple(zip(view_type.shape, strides_of_view, strict=True))
     strides = dict.fromkeys(dims, 0)
     for (coefficients, constant), stride in zip(operand.places, strides_of_view, strict=True):
         start += constant * stride
@@ -190,12 +190,12 @@ def weights_of(module: ir.Operation) -> dict[ir.Value, int]:
 
 def read_only_arguments(module: ir.Operation) -> dict[ir.Value, int]:
     """The arguments of functions that nothing writes, with their numbers, while all operations are those of linalg."""
-    found = {}
+    arguments = {}
     for function in linalg.operations(module, "func.func"):
         for n, value in enumerate(argument for block in list(function.regions[0])[:1] for argument in block.arguments):
             if isinstance(value.type, ir.MemRefType) and _is_only_read(value):
-                found[value] = n
-    return found
+                arguments[value] = n
+    return arguments
 
 
 def _is_only_read(buffer: ir.Value) -> bool:
@@ -234,8 +234,8 @@ class PackedWeights:
         if packing not in self._known:
             main = linalg.main(self._module)
             block = main.regions[0].blocks[0]
-            kind = ir.MemRefType.get([packing.words], ir.F32Type.get())
-            self._known[packing] = block.add_argument(kind, ir.Location.unknown())
+            packed_type = ir.MemRefType.get([packing.words], ir.F32Type.get())
+            self._known[packing] = block.add_argument(packed_type, ir.Location.unknown())
             self._added[len(block.arguments) - 1] = records.data_of(packing)
         return self._known[packing]
 

@@ -35,8 +35,8 @@ def _size(kind: ir.MemRefType, n: int) -> int:
 
 def bytes_of(buffer: ir.Value) -> float:
     """The size of a buffer, infinite if it is known at run time only."""
-    kind = ir.MemRefType(buffer.type)
-    return math.prod(kind.shape) * WIDTHS[element(kind)] if kind.has_static_shape else math.inf
+    memref_type = ir.MemRefType(buffer.type)
+    return math.prod(memref_type.shape) * WIDTHS[element(memref_type)] if memref_type.has_static_shape else math.inf
 
 
 def base(value: ir.Value) -> ir.Value:
@@ -53,13 +53,13 @@ def _has_whole_rows(value: ir.Value, rows: Rows) -> bool:
         return _is_whole(value)
     source = view.operands[0]
     count = _first_dims(ir.MemRefType(source.type), rows) if _is_whole(source) else None
-    kind = ir.MemRefType(value.type)
-    if count is None or kind.rank != ir.MemRefType(source.type).rank:
+    view_type = ir.MemRefType(value.type)
+    if count is None or view_type.rank != ir.MemRefType(source.type).rank:
         return False
-    dynamic, given = ir.ShapedType.get_dynamic_size(), list(view.operands)
+    dynamic, operands = ir.ShapedType.get_dynamic_size(), list(view.operands)
     offsets, sizes, steps = (list(view.attributes[f"static_{name}"]) for name in ("offsets", "sizes", "strides"))
     first = 1 + offsets.count(dynamic)
-    taken = [given[first + sizes[:n].count(dynamic)] if sizes[n] == dynamic else sizes[n] for n in range(count)]
+    taken = [operands[first + sizes[:n].count(dynamic)] if sizes[n] == dynamic else sizes[n] for n in range(count)]
     if offsets[:count] != [0] * count or steps[:count] != [1] * count:
         return False
     whole = _sizes(source)[:count]
@@ -68,9 +68,12 @@ def _has_whole_rows(value: ir.Value, rows: Rows) -> bool:
 
 def _sizes(value: ir.Value) -> list[int | ir.Value | None]:
     """The sizes of a memref, numbers or what its allocation was given; None where neither is known."""
-    kind, maker = ir.MemRefType(value.type), linalg.maker(value)
-    given = iter(maker.operands if maker is not None and maker.name == "memref.alloc" else ())
-    return [next(given, None) if kind.is_dynamic_dim(n) else kind.get_dim_size(n) for n in range(kind.rank)]
+    memref_type, maker = ir.MemRefType(value.type), linalg.maker(value)
+    dynamic_sizes = iter(maker.operands if maker is not None and maker.name == "memref.alloc" else ())
+    return [
+        next(dynamic_sizes, None) if memref_type.is_dynamic_dim(n) else memref_type.get_dim_size(n)
+        for n in range(memref_type.rank)
+    ]
 
 
 def _is_whole(value: ir.Value) -> bool:
@@ -95,16 +98,16 @@ def _first_dims(kind: ir.MemRefType, rows: Rows) -> int | None:
 
 def rows_of(value: ir.Value, places: Sequence[Linear], dims: list[int]) -> Rows | None:
     """The rows of a buffer that an operation writes through a view; None if it does not write it row by row."""
-    kind, left, count = ir.MemRefType(value.type), list(dims), 0
-    while left and count < kind.rank:
-        if _size(kind, count) != 1 and places[count] != ({left.pop(0): 1}, 0):
+    memref_type, left, count = ir.MemRefType(value.type), list(dims), 0
+    while left and count < memref_type.rank:
+        if _size(memref_type, count) != 1 and places[count] != ({left.pop(0): 1}, 0):
             return None
         count += 1
     inside = {d for coefficients, _ in places[count:] for d in coefficients}
     if left or not _is_whole(value) or not inside.isdisjoint(dims):
         return None
-    known = kind.has_static_shape
-    return Rows(math.prod(kind.shape[:count]) if known else None, _long(kind, count))
+    known = memref_type.has_static_shape
+    return Rows(math.prod(memref_type.shape[:count]) if known else None, _long(memref_type, count))
 
 
 def dims_of(value: ir.Value, places: Sequence[Linear], rows: Rows | None) -> list[int] | None:
@@ -112,16 +115,16 @@ def dims_of(value: ir.Value, places: Sequence[Linear], rows: Rows | None) -> lis
 
     None if they do not do so in their order.
     """
-    kind = ir.MemRefType(value.type)
-    count = None if rows is None or not _has_whole_rows(value, rows) else _first_dims(kind, rows)
+    memref_type = ir.MemRefType(value.type)
+    count = None if rows is None or not _has_whole_rows(value, rows) else _first_dims(memref_type, rows)
     if count is None:
         return None
-    found: list[int] = []
+    dims: list[int] = []
     for n, (coefficients, start) in enumerate(places[:count]):
-        if _size(kind, n) == 1:
+        if _size(memref_type, n) == 1:
             continue
         if list(coefficients.values()) != [1] or start != 0:
             return None
-        found += coefficients
+        dims += coefficients
     inside = {d for coefficients, _ in places[count:] for d in coefficients}
-    return found if inside.isdisjoint(found) else None
+    return dims if inside.isdisjoint(dims) else None

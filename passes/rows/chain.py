@@ -51,7 +51,7 @@ class Stretch:
         if op not in self._touched:
             values = {value for inner in linalg.operations(op) for value in inner.operands}
             memrefs = [value for value in values if isinstance(value.type, ir.MemRefType)]
-            self._touched[op] = {found for value in memrefs for found in buffers(value)}
+            self._touched[op] = {buffer for value in memrefs for buffer in buffers(value)}
         return self._touched[op]
 
 
@@ -76,10 +76,12 @@ class Chain:
         if not loops.are_linear:
             return False
         operands = [(v, places_of(m)) for v, m in zip(op.operands, loops.maps, strict=True)]
-        found = [first] if first else [self.dims_of(v, places) for v, places in operands if base(v) in self.rows]
-        if not found or not found[0] or any(dims != found[0] for dims in found):
+        dims_by_operand = (
+            [first] if first else [self.dims_of(v, places) for v, places in operands if base(v) in self.rows]
+        )
+        if not dims_by_operand or not dims_by_operand[0] or any(dims != dims_by_operand[0] for dims in dims_by_operand):
             return False
-        dims = found[0]
+        dims = dims_by_operand[0]
         count = dims[-1] + 1
         if [d for d in range(count) if loops.sizes[d] != 1] != dims or "reduction" in loops.kinds[:count]:
             return False
@@ -148,18 +150,18 @@ class Chain:
 
     def _uses(self, buffer: ir.Value) -> list[ir.Operation] | None:
         """The operations that make, view and free a buffer that only the steps use; None if others use it."""
-        found = [buffer.owner.operation]
+        users = [buffer.owner.operation]
         for value in (waiting := [buffer]):
             for use in value.uses:
                 op = use.owner.operation
                 if op in self._stretch.at and op.name in (*WHOLE_VIEWS, "memref.subview"):
-                    found.append(op)
+                    users.append(op)
                     waiting.append(op.results[0])
                 elif op in self._stretch.at and op.name == "memref.dealloc":
-                    found.append(op)
+                    users.append(op)
                 elif self._step(op) not in self.members:
                     return None
-        return found if all(op in self._stretch.at for op in found) else None
+        return users if all(op in self._stretch.at for op in users) else None
 
     def _step(self, op: ir.Operation) -> ir.Operation:
         """The operation of the block that an operation is in."""
@@ -205,14 +207,16 @@ class _Loops:
         if op.name == "linalg.generic":
             sizes, kinds = linalg.loop_sizes(op), linalg.iterator_types(op)
             return _Loops(op, linalg.input_count(op), linalg.indexing_maps(op), sizes, kinds)
-        kind = ir.MemRefType(op.operands[1].type)
-        sizes = [None if kind.is_dynamic_dim(n) else kind.get_dim_size(n) for n in range(kind.rank)]
-        return _Loops(op, 1, [ir.AffineMap.get_identity(kind.rank)] * 2, sizes, ["parallel"] * kind.rank)
+        memref_type = ir.MemRefType(op.operands[1].type)
+        sizes = [
+            None if memref_type.is_dynamic_dim(n) else memref_type.get_dim_size(n) for n in range(memref_type.rank)
+        ]
+        return _Loops(op, 1, [ir.AffineMap.get_identity(memref_type.rank)] * 2, sizes, ["parallel"] * memref_type.rank)
 
     def in_row(self, rows: int) -> float:
         """The elements of a result that it computes in a row, if `rows` first dimensions are rows."""
         inside = zip(self.sizes[rows:], self.kinds[rows:], strict=True)
-        return math.prod(math.inf if size is None else size for size, kind in inside if kind == "parallel")
+        return math.prod(math.inf if size is None else size for size, iterator in inside if iterator == "parallel")
 
     @cached_property
     def are_linear(self) -> bool:
@@ -227,9 +231,9 @@ class _Loops:
         """
         copy = self.op.clone(ir.InsertionPoint(self.op)).operation
         generic = _as_generic(copy)
-        found = nest_of(generic) is not None
+        has_nest = nest_of(generic) is not None
         generic.erase()
-        return found
+        return has_nest
 
 
 def _as_generic(op: ir.Operation) -> ir.Operation:

@@ -39,14 +39,14 @@ def chains_of_loops(main: ir.Operation) -> None:
 
 def _stretches(main: ir.Operation) -> Iterator[Stretch]:
     """The operations of @main between those that are neither loops nor copies."""
-    found: list[ir.Operation] = []
+    ops: list[ir.Operation] = []
     for op in (op.operation for op in main.regions[0].blocks[0].operations):
         if op.name in (*LOOPS, *FREE) or not Stretch([op]).touched(op):
-            found.append(op)
+            ops.append(op)
         else:
-            yield Stretch(found)
-            found = []
-    yield Stretch(found)
+            yield Stretch(ops)
+            ops = []
+    yield Stretch(ops)
 
 
 def _longest(stretch: Stretch, start: int) -> Chain | None:
@@ -55,8 +55,8 @@ def _longest(stretch: Stretch, start: int) -> Chain | None:
     if all(made.isdisjoint(stretch.touched(op)) for op in stretch.ops[start + 1 :] if op.name in LOOPS):
         return None  # most loops: a product reads what they make
     rank = ir.MemRefType(_result(stretch.ops[start]).type).rank
-    found = [chain for rows in range(rank - 1, 0, -1) if (chain := _of_rows(stretch, start, rows)) is not None]
-    return max(found, key=lambda chain: len(chain.members), default=None)
+    chains = [chain for rows in range(rank - 1, 0, -1) if (chain := _of_rows(stretch, start, rows)) is not None]
+    return max(chains, key=lambda chain: len(chain.members), default=None)
 
 
 def _of_rows(stretch: Stretch, start: int, dims: int) -> Chain | None:

@@ -107,9 +107,9 @@ class Chains:
         self._count += 1
         f = Function(name, {"context": PTR}, attributes=_PLAIN)
         for value in values:
-            address, kind = f.at(f["context"], places[value], "i64"), _lowered(value.type)
-            loaded = f.op(f"llvm.load {address} : {PTR} -> {kind}", kind)
-            f.op(f"{_CAST} {loaded} : {kind} to {value.type}", str(value.type))
+            address, lowered_type = f.at(f["context"], places[value], "i64"), _lowered(value.type)
+            loaded = f.op(f"llvm.load {address} : {PTR} -> {lowered_type}", lowered_type)
+            f.op(f"{_CAST} {loaded} : {lowered_type} to {value.type}", str(value.type))
         made = parsed(f.function(), self._block.owner.context)
         function = made.body.operations[0].operation.clone()
         self._block.append(function)
@@ -128,9 +128,9 @@ class Chains:
         context = f.alloca(sum(_words(value.type) for value in values), "i64")
         functions = f.alloca(len(names), "i64")
         for n, value in enumerate(values):
-            address, kind = f.at(context, places[value], "i64"), _lowered(value.type)
-            lowered = f.op(f"{_CAST} {f[f'of{n}']} : {value.type} to {kind}", kind)
-            f.line(f"llvm.store {lowered}, {address} : {kind}, {PTR}")
+            address, lowered_type = f.at(context, places[value], "i64"), _lowered(value.type)
+            lowered = f.op(f"{_CAST} {f[f'of{n}']} : {value.type} to {lowered_type}", lowered_type)
+            f.line(f"llvm.store {lowered}, {address} : {lowered_type}, {PTR}")
         for n, name in enumerate(names):
             function = f.op(f"func.constant @{name} : ({PTR}) -> ()", PTR)
             address = f.op(f"{_CAST} {function} : ({PTR}) -> () to {PTR}", PTR)

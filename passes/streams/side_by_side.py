@@ -47,8 +47,8 @@ def side_by_side(module: ir.Operation, memory: int | None) -> None:
         for stretch in stretches(linalg.main(module)):
             units = stretch.units
             costs, after = [_cost(unit, parts) for unit in units], _after(units, parts)
-            found = windows(costs, after, partial(room.has, units))
-            for code in [code_of(stretch, window) for window in found]:  # before anything is erased
+            chosen = windows(costs, after, partial(room.has, units))
+            for code in [code_of(stretch, window) for window in chosen]:  # before anything is erased
                 chains.make(code)
 
 
@@ -64,7 +64,7 @@ def _after(units: Sequence[Unit], parts: Sequence[Part]) -> list[list[int]]:
     """For every unit the units that have to end before it begins."""
     of = {part: n for n, unit in enumerate(units) for part in unit.parts}
     return [
-        sorted({of[one] for part in unit.parts for one in parts[part].after if one in of} - {n})
+        sorted({of[predecessor] for part in unit.parts for predecessor in parts[part].after if predecessor in of} - {n})
         for n, unit in enumerate(units)
     ]
 

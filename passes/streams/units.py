@@ -52,11 +52,11 @@ def is_pure(op: ir.Operation) -> bool:
 
 def stretches(main: ir.Operation) -> list[Stretch]:
     """The stretches of @main, between operations that nothing may be moved across."""
-    found = [Stretch()]
+    all_stretches = [Stretch()]
     unit: Unit | None = None
     in_rows = False
     for op in [op.operation for op in main.regions[0].blocks[0].operations]:
-        here = found[-1]
+        here = all_stretches[-1]
         callee, ends = _callee(op), False
         if callee == MARK:
             number = linalg.integer(op.operands[0])
@@ -71,7 +71,7 @@ def stretches(main: ir.Operation) -> list[Stretch]:
         elif unit is None or (op.results and not in_rows):
             if unit is not None:
                 here.drop(unit)
-            found.append(Stretch())
+            all_stretches.append(Stretch())
             unit = None
             continue
         if unit is None:
@@ -82,7 +82,7 @@ def stretches(main: ir.Operation) -> list[Stretch]:
         in_rows = callee == BEGIN or (in_rows and callee != END)
         if ends:
             unit = None
-    return [each for each in found if len(each.units) > 1]
+    return [each for each in all_stretches if len(each.units) > 1]
 
 
 def _callee(op: ir.Operation) -> str:

@@ -56,12 +56,12 @@ class Window:
 
 def windows(costs: Sequence[Cost], after: After, fits: Callable[[Window], bool]) -> list[Window]:
     """Return the windows that gain most, in order. fits: whether there is memory for one."""
-    found: list[Window] = []
+    chosen: list[Window] = []
     first = 0
     for end in [*_cuts(costs, after), len(costs)]:
-        found += _within(costs, after, fits, first, end)
+        chosen += _within(costs, after, fits, first, end)
         first = end
-    return found
+    return chosen
 
 
 def _cuts(costs: Sequence[Cost], after: After) -> list[int]:
@@ -70,19 +70,19 @@ def _cuts(costs: Sequence[Cost], after: After) -> list[int]:
     before: list[int] = []
     for n, each in enumerate(after):
         known = 0
-        for one in each:
-            known |= before[one] | 1 << one
+        for predecessor in each:
+            known |= before[predecessor] | 1 << predecessor
         before.append(known)
         counted |= (not costs[n].minor) << n
-    found = []
+    cuts = []
     common = counted
     for n in range(len(costs) - 1, 0, -1):
         if counted >> n & 1:
             common &= before[n]
             earlier = counted & ((1 << n) - 1)
             if common & earlier == earlier:
-                found.append(n)
-    return found[::-1]
+                cuts.append(n)
+    return cuts[::-1]
 
 
 def _within(costs: Sequence[Cost], after: After, fits: Callable[[Window], bool], first: int, end: int) -> list[Window]:
@@ -131,8 +131,8 @@ def _grown(costs: Sequence[Cost], after: After, first: int, end: int) -> Iterato
         if not cost.minor or after[n]:
             own = _Chain([n], cost.seconds, cost.on_two, cost.seconds)
             chains.append(own)
-            for one in after[n]:
-                other = of.get(one)
+            for predecessor in after[n]:
+                other = of.get(predecessor)
                 if other is not None and other is not own:
                     small, large = sorted((own, other), key=lambda chain: len(chain.units))
                     large.add(small)
@@ -166,7 +166,7 @@ def _window(after: After, first: int, last: int, chains: Sequence[_Chain]) -> Wi
     inside = set().union(*members)
     for n in range(first, last + 1):
         if n not in inside:
-            waiting = [own for own in members if any(n in after[one] for one in own)]
+            waiting = [own for own in members if any(n in after[member] for member in own)]
             if len(waiting) == 1:
                 waiting[0].add(n)
     return Window(first, last, tuple(tuple(sorted(own)) for own in members))

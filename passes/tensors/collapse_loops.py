@@ -23,12 +23,14 @@ def collapsed(generic: ir.Operation, reshape: ir.Operation) -> ir.Operation | No
 
     Returns what takes its place. None if another operand does not allow it, or if the body asks where an element is.
     """
-    kind = ir.RankedTensorType(generic.results[0].type)
+    result_type = ir.RankedTensorType(generic.results[0].type)
     groups = _groups(reshape)
     inputs, maps = linalg.input_count(generic), linalg.indexing_maps(generic)
-    kinds = [v.type for v in generic.operands if isinstance(v.type, ir.RankedTensorType)]
-    static = all(each.has_static_shape for each in kinds)
-    if not static or not groups or maps[inputs] != ir.AffineMap.get_identity(kind.rank):  # a number has no groups
+    types = [v.type for v in generic.operands if isinstance(v.type, ir.RankedTensorType)]
+    static = all(each.has_static_shape for each in types)
+    if (
+        not static or not groups or maps[inputs] != ir.AffineMap.get_identity(result_type.rank)
+    ):  # a number has no groups
         return None
     if any(op.name in ("linalg.index", "tensor.extract") or varies(op) for op in linalg.operations(generic)):
         return None
@@ -38,10 +40,10 @@ def collapsed(generic: ir.Operation, reshape: ir.Operation) -> ir.Operation | No
     new_maps, of_operands = [p[0] for p in parts if p is not None], [p[1] for p in parts if p is not None]
     if len(new_maps) != inputs:
         return None
-    shape = [math.prod(kind.shape[d] for d in group) for group in groups]
+    shape = [math.prod(result_type.shape[d] for d in group) for group in groups]
     with ir.InsertionPoint(generic), generic.location:
         operands = [_collapse(v, g) for v, g in zip(generic.operands, of_operands, strict=False)]
-        empty = tensor.EmptyOp(shape, kind.element_type).result
+        empty = tensor.EmptyOp(shape, result_type.element_type).result
         new = linalg.with_operands(
             generic,
             [*operands, empty],
@@ -49,7 +51,7 @@ def collapsed(generic: ir.Operation, reshape: ir.Operation) -> ir.Operation | No
             empty.type,
             ["parallel"] * len(groups),
         )
-        expanded = tensor.ExpandShapeOp(kind, new.results[0], groups, [], list(kind.shape)).result
+        expanded = tensor.ExpandShapeOp(result_type, new.results[0], groups, [], list(result_type.shape)).result
     for use in list(generic.results[0].uses):
         user = use.owner.operation
         if user.name == "tensor.collapse_shape" and _groups(user) == groups:
@@ -74,20 +76,20 @@ def _collapsed_map(map_: ir.AffineMap, groups: Groups) -> tuple[ir.AffineMap, Gr
     results = list(map_.results)
     exprs: list[ir.AffineExpr] = []
     own: Groups = []
-    place = 0
-    while place < len(results):
-        expr, count = results[place], 1
+    position = 0
+    while position < len(results):
+        expr, count = results[position], 1
         if isinstance(expr, ir.AffineDimExpr):
             group = groups[of[expr.position]]
             count = len(group)
-            if results[place : place + count] != [ir.AffineDimExpr.get(d) for d in group]:
+            if results[position : position + count] != [ir.AffineDimExpr.get(d) for d in group]:
                 return None
             expr = ir.AffineDimExpr.get(of[expr.position])
         elif not isinstance(expr, ir.AffineConstantExpr):
             return None
         exprs.append(expr)
-        own.append(list(range(place, place + count)))
-        place += count
+        own.append(list(range(position, position + count)))
+        position += count
     return ir.AffineMap.get(len(groups), 0, exprs), own
 
 
@@ -98,6 +100,6 @@ def _collapse(value: ir.Value, groups: Groups) -> ir.Value:
     maker = linalg.maker(value)
     if maker is not None and maker.name == "tensor.expand_shape" and _groups(maker) == groups:
         return maker.operands[0]
-    kind = ir.RankedTensorType(value.type)
-    shape = [math.prod(kind.shape[d] for d in group) for group in groups]
-    return tensor.CollapseShapeOp(ir.RankedTensorType.get(shape, kind.element_type), value, groups).result
+    tensor_type = ir.RankedTensorType(value.type)
+    shape = [math.prod(tensor_type.shape[d] for d in group) for group in groups]
+    return tensor.CollapseShapeOp(ir.RankedTensorType.get(shape, tensor_type.element_type), value, groups).result

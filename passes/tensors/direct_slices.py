@@ -71,18 +71,18 @@ def _direct(whole: ir.Operation) -> bool:
     for put, (cut, target) in zip(puts, boxes, strict=True):
         if cut is None or target is None:
             return False
-        found = [(source, box, both) for source, box in parts if (both := box.common(cut)) is not None]
-        if sum(prod(both.size) for _, _, both in found) != prod(cut.size):
+        overlaps = [(source, box, both) for source, box in parts if (both := box.common(cut)) is not None]
+        if sum(prod(both.size) for _, _, both in overlaps) != prod(cut.size):
             return False  # something of it is in no part
-        moves.append((put, [(v, both.within(box), both.within(cut, target.first)) for v, box, both in found]))
+        moves.append((put, [(v, both.within(box), both.within(cut, target.first)) for v, box, both in overlaps]))
     for put, pieces in moves:
         into = put.operands[1]
         with ir.InsertionPoint(put), put.location:
-            for source, taken, given in pieces:
-                kind = ir.RankedTensorType.get(taken.size, ir.RankedTensorType(source.type).element_type)
+            for source, taken, destination in pieces:
+                piece_type = ir.RankedTensorType.get(taken.size, ir.RankedTensorType(source.type).element_type)
                 steps = [1] * len(taken.size)
-                piece = tensor.ExtractSliceOp(kind, source, [], [], [], taken.first, taken.size, steps).result
-                into = tensor.InsertSliceOp(piece, into, [], [], [], given.first, given.size, steps).result
+                piece = tensor.ExtractSliceOp(piece_type, source, [], [], [], taken.first, taken.size, steps).result
+                into = tensor.InsertSliceOp(piece, into, [], [], [], destination.first, destination.size, steps).result
         put.results[0].replace_all_uses_with(into)
         put.erase()
     for each in cuts:
@@ -95,12 +95,12 @@ def _direct(whole: ir.Operation) -> bool:
 
 def _parts(whole: ir.Operation) -> list[tuple[ir.Value, _Box]] | None:
     """The parts that a tensor is made of and where they are; None if it is not made of parts apart from each other."""
-    found: list[tuple[ir.Value, _Box]] = []
+    parts: list[tuple[ir.Value, _Box]] = []
     op: ir.Operation | None = whole
     while op is not None and op.name == _PUT:
         box = _Box.of(op)
-        if box is None or any(box.common(other) for _, other in found) or (found and linalg.uses(op.results[0]) != 1):
+        if box is None or any(box.common(other) for _, other in parts) or (parts and linalg.uses(op.results[0]) != 1):
             return None
-        found.append((op.operands[0], box))
+        parts.append((op.operands[0], box))
         op = linalg.maker(op.operands[1])
-    return found[::-1]
+    return parts[::-1]

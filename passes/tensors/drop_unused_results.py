@@ -43,7 +43,7 @@ def _keep(generic: ir.Operation, kept: list[int]) -> None:
     new, block = linalg.generic_like(
         generic, [generic.operands[n] for n in operands], [maps[n] for n in operands], types, results
     )
-    values = {old.arguments[n]: block.arguments[place] for place, n in enumerate(operands)}
+    values = {old.arguments[n]: block.arguments[position] for position, n in enumerate(operands)}
     yielded = linalg.copy_body(old, ir.InsertionPoint(block), values)
     with ir.InsertionPoint(block), generic.location:
         ir.Operation.create("linalg.yield", operands=[yielded[n] for n in kept])
@@ -51,6 +51,6 @@ def _keep(generic: ir.Operation, kept: list[int]) -> None:
     for op in reversed(dead):
         if all(linalg.is_unused(r) for r in op.results):
             op.erase()
-    for place, n in enumerate(kept):
-        generic.results[n].replace_all_uses_with(new.results[place])
+    for position, n in enumerate(kept):
+        generic.results[n].replace_all_uses_with(new.results[position])
     generic.erase()

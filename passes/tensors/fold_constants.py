@@ -72,7 +72,7 @@ def fold_constants(module: ir.Operation) -> None:
     names = (name for name in map("folded_{}".format, count()) if name not in taken)
     results = range(first, len(block.arguments))
     facts.put_arguments(module, "numc.weight", weights | dict(zip(results, names, strict=False)))
-    facts.put_arguments(module, "numc.folded", {place: number for number, place in enumerate(results)})
+    facts.put_arguments(module, "numc.folded", {argument: number for number, argument in enumerate(results)})
 
 
 def _varies(op: ir.Operation) -> bool:
@@ -129,7 +129,7 @@ def _prologue(block: ir.Block, results: list[ir.Value]) -> tuple[ir.Module, tupl
     module = parsed(text, block.owner.context)
     entry = module.body.operations[0].regions[0].blocks[0]
     placeholders = [op.operation for op in entry.operations]
-    copies = {block.arguments[n]: entry.arguments[place] for place, n in enumerate(arguments)}
+    copies = {block.arguments[n]: entry.arguments[position] for position, n in enumerate(arguments)}
     at = ir.InsertionPoint(placeholders[0])
     for op in [op.operation for op in block.operations]:
         if op in needed:

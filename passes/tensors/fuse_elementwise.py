@@ -131,7 +131,7 @@ def _accumulates(producer: ir.Operation) -> bool:
 def _contractions(generic: ir.Operation) -> list[ir.Value]:
     """The results of contractions that only this elementwise operation reads."""
     inputs = list(generic.operands)[: linalg.input_count(generic)]
-    found = [
+    contractions = [
         v
         for v in inputs
         if (maker := linalg.maker(v)) is not None
@@ -139,7 +139,7 @@ def _contractions(generic: ir.Operation) -> list[ir.Value]:
         and linalg.contracts(maker)
         and linalg.uses(v) == 1
     ]
-    return [] if linalg.reduces(generic) else found
+    return [] if linalg.reduces(generic) else contractions
 
 
 def _length(generic: ir.Operation) -> int:
@@ -255,11 +255,13 @@ def _join(producer: ir.Operation, consumer: ir.Operation, number: int) -> ir.Ope
     maps, made = linalg.indexing_maps(consumer), linalg.indexing_maps(producer)
     reads, inputs = maps[number], linalg.input_count(consumer)
     replaced = [n for n in range(inputs) if consumer.operands[n] == producer.results[0] and maps[n] == reads]
-    given = linalg.input_count(producer)
+    producer_inputs = linalg.input_count(producer)
     # The producer's loops in terms of the consumer's.
-    places = {e.position: reads.results[n] for n, e in enumerate(made[given].results)}
-    loops = ir.AffineMap.get(reads.n_dims, 0, [places[d] for d in range(made[given].n_dims)])
-    new_maps = [ir.AffineMap.get(reads.n_dims, 0, [e.compose(loops) for e in m.results]) for m in made[:given]]
+    places = {e.position: reads.results[n] for n, e in enumerate(made[producer_inputs].results)}
+    loops = ir.AffineMap.get(reads.n_dims, 0, [places[d] for d in range(made[producer_inputs].n_dims)])
+    new_maps = [
+        ir.AffineMap.get(reads.n_dims, 0, [e.compose(loops) for e in m.results]) for m in made[:producer_inputs]
+    ]
     # (map, operand, argument of a body) in order: what the producer reads takes the place of its result.
     old, first = linalg.body(consumer), linalg.body(producer)
     taken = [(m, producer.operands[n], first.arguments[n]) for n, m in enumerate(new_maps)]
@@ -276,9 +278,9 @@ def _join(producer: ir.Operation, consumer: ir.Operation, number: int) -> ir.Ope
     values = dict(zip(arguments, block.arguments, strict=True))
     made_value = linalg.copy_body(first, ir.InsertionPoint(block), values)[0]
     for op in linalg.operations(producer, "linalg.index"):
-        place = places[ir.IntegerAttr(op.attributes["dim"]).value]
+        expr = places[ir.IntegerAttr(op.attributes["dim"]).value]
         count = values[op.results[0]].owner
-        count.attributes["dim"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), place.position)
+        count.attributes["dim"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), expr.position)
     values.update({old.arguments[n]: made_value for n in replaced})
     yielded = linalg.copy_body(old, ir.InsertionPoint(block), values)
     with ir.InsertionPoint(block), consumer.location:

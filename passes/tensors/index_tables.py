@@ -52,10 +52,10 @@ class _Body:
         if op.name == "linalg.index":
             return self.all & {ir.IntegerAttr(op.attributes["dim"]).value}
         kinds = op.name.split(".")[0] in ("arith", "math") or (op.name == "numc.round" and not varies(op))
-        found = [self.loops.get(v, frozenset()) for v in op.operands]
-        if not kinds or op.regions or len(op.results) != 1 or None in found:
+        operand_loops = [self.loops.get(v, frozenset()) for v in op.operands]
+        if not kinds or op.regions or len(op.results) != 1 or None in operand_loops:
             return None
-        return frozenset().union(*(f for f in found if f is not None))
+        return frozenset().union(*(f for f in operand_loops if f is not None))
 
     def _maker(self, value: ir.Value) -> ir.Operation | None:
         """The operation of the body that makes a value, if one does."""
@@ -64,8 +64,8 @@ class _Body:
 
     def _some(self, value: ir.Value) -> _Loops | None:
         """The loops of a value that can be in a table, which may have one element only; None if it cannot."""
-        found = self.loops.get(value)
-        return found if found is not None and found < self.all else None
+        loops = self.loops.get(value)
+        return loops if loops is not None and loops < self.all else None
 
     def move(self) -> None:
         """Move what depends on some loops alone to tables."""
@@ -112,15 +112,15 @@ class _Body:
         to_order = ir.AffineMap.get(len(order), 0, places)
         maps = [ir.AffineMap.get(len(order), 0, [e.compose(to_order) for e in self.maps[n].results]) for n in taken]
         is_index = isinstance(root.type, ir.IndexType)
-        kind = self._kept(root) if is_index else root.type
+        entry_type = self._kept(root) if is_index else root.type
         with ir.InsertionPoint(self.generic), self.generic.location:
             sizes = [self._size(d) for d in order]
-            empty = tensor.EmptyOp(sizes, kind).result
+            empty = tensor.EmptyOp(sizes, entry_type).result
             new, block = linalg.generic_like(
                 self.generic,
                 [*(self.generic.operands[n] for n in taken), empty],
                 [*maps, ir.AffineMap.get_identity(len(order))],
-                arguments=[*(self.block.arguments[n].type for n in taken), kind],
+                arguments=[*(self.block.arguments[n].type for n in taken), entry_type],
                 results=[empty.type],
                 kinds=["parallel"] * len(order),
             )
@@ -132,17 +132,17 @@ class _Body:
                         values[op.results[0]] = _index(order.index(d)) if d in order else _zero()
                     else:
                         linalg.copy(op, point, values)
-                found = values[root]
+                entry = values[root]
                 if is_index:
-                    found = arith.IndexCastOp(kind, found).result
-                ir.Operation.create("linalg.yield", operands=[found])
+                    entry = arith.IndexCastOp(entry_type, entry).result
+                ir.Operation.create("linalg.yield", operands=[entry])
         return new.results[0]
 
     def _kept(self, root: ir.Value) -> ir.Type:
         """The integers that an index is kept as: small ones if it only chooses elements of tensors of fixed sizes."""
         users = [use.owner.operation for use in root.uses]
         sources = [ir.RankedTensorType(op.operands[0].type) for op in users if op.name == "tensor.extract"]
-        small = all(kind.has_static_shape and max(kind.shape, default=0) < _LARGEST for kind in sources)
+        small = all(source.has_static_shape and max(source.shape, default=0) < _LARGEST for source in sources)
         checked = all(op.name in ("tensor.extract", "arith.cmpi") for op in users)
         return ir.IntegerType.get_signless(32 if small and checked else 64)
 
@@ -169,10 +169,10 @@ class _Body:
             [*arguments[:n], *kinds, *arguments[n:]],
             [r.type for r in old.results],
         )
-        given = list(block.arguments)
-        values = dict(zip(self.block.arguments, [*given[:n], *given[n + len(tables) :]], strict=True))
+        new_arguments = list(block.arguments)
+        values = dict(zip(self.block.arguments, [*new_arguments[:n], *new_arguments[n + len(tables) :]], strict=True))
         with ir.InsertionPoint(block) as point, old.location:
-            for root, argument in zip(roots, given[n : n + len(tables)], strict=True):
+            for root, argument in zip(roots, new_arguments[n : n + len(tables)], strict=True):
                 is_index = isinstance(root.type, ir.IndexType)
                 values[root] = arith.IndexCastOp(ir.IndexType.get(), argument).result if is_index else argument
             yielded = linalg.copy_body(self.block, point, values)

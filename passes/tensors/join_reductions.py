@@ -15,7 +15,7 @@ from numc.passes.dialect import varies
 def join_reductions(module: ir.Operation) -> None:
     """Make reductions one loop with several results where one reads all that another one reads, alike."""
     with module.context, ir.Location.unknown():
-        found: dict[tuple[object, ...], list[ir.Operation]] = {}
+        groups: dict[tuple[object, ...], list[ir.Operation]] = {}
         for generic in list(linalg.operations(module, "linalg.generic")):
             if not linalg.reduces(generic) or any(
                 op.name in ("numc.fma", "linalg.index") or varies(op) for op in linalg.operations(generic)
@@ -23,7 +23,7 @@ def join_reductions(module: ir.Operation) -> None:
                 continue
             output = linalg.indexing_maps(generic)[linalg.input_count(generic)]
             key = (generic.block, output, *linalg.iterator_types(generic))
-            before = found.setdefault(key, [])
+            before = groups.setdefault(key, [])
             joined = None
             for n, first in enumerate(before):
                 joined = _joined(first, generic)
@@ -36,8 +36,8 @@ def join_reductions(module: ir.Operation) -> None:
 
 def _joined(first: ir.Operation, second: ir.Operation) -> ir.Operation | None:
     """One generic that does both, where `first` is or where `second` is; None if there is no such place."""
-    one, other = _reads(first), _reads(second)
-    if other.keys() <= one.keys() and len(second.results) == 1 and _starts_anywhere(second):
+    first_reads, second_reads = _reads(first), _reads(second)
+    if second_reads.keys() <= first_reads.keys() and len(second.results) == 1 and _starts_anywhere(second):
         inputs = linalg.input_count(second)
         outside: dict[ir.Value, ir.Value] = {}  # copies of what `second` uses, where `first` is
         fill = second.operands[inputs].owner.operation
@@ -45,7 +45,7 @@ def _joined(first: ir.Operation, second: ir.Operation) -> ir.Operation | None:
             linalg.copy(op, ir.InsertionPoint(first), outside)
         return _with(first, second, [outside[second.operands[inputs]]], outside)
     later = (use.owner.operation for result in first.results for use in result.uses)
-    if one and one.keys() <= other.keys() and all(_is_after(second, user) for user in later):
+    if first_reads and first_reads.keys() <= second_reads.keys() and all(_is_after(second, user) for user in later):
         return _with(second, first, list(first.operands)[linalg.input_count(first) :], {})
     return None
 
@@ -92,11 +92,11 @@ def _with(
         [*(a.type for a in old.arguments), *(s.type.element_type for s in starts)],
         [*(r.type for r in base.results), *(r.type for r in guest.results)],
     )
-    given = list(block.arguments)
+    new_arguments = list(block.arguments)
     places = [read[pair] for pair in zip(guest.operands, linalg.indexing_maps(guest)[:count], strict=False)]
-    arguments = [*(given[n] for n in places), *given[len(old.arguments) :]]
+    arguments = [*(new_arguments[n] for n in places), *new_arguments[len(old.arguments) :]]
     yielded = []
-    for each, values in ((old, given), (body, arguments)):
+    for each, values in ((old, new_arguments), (body, arguments)):
         yielded += linalg.copy_body(
             each, ir.InsertionPoint(block), outside | dict(zip(each.arguments, values, strict=False))
         )

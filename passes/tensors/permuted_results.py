@@ -43,16 +43,16 @@ def _permuting_copy(contraction: ir.Operation) -> ir.Operation | None:
 
 def _write_as(contraction: ir.Operation, copy: ir.Operation, number: str) -> None:
     """Replace both by a contraction with the copy's result, whose accumulators begin with `number`."""
-    inputs, kind = linalg.input_count(contraction), ir.RankedTensorType(copy.results[0].type)
+    inputs, result_type = linalg.input_count(contraction), ir.RankedTensorType(copy.results[0].type)
     reads, writes = ([ir.AffineDimExpr(e).position for e in m.results] for m in linalg.indexing_maps(copy))
     *maps, old = linalg.indexing_maps(contraction)
     to = ir.AffineMap.get(old.n_dims, 0, [old.results[reads.index(loop)] for loop in writes])
     with ir.InsertionPoint(contraction), contraction.location:
-        start = arith.ConstantOp(kind.element_type, ir.Attribute.parse(number)).result
-        empty = tensor.EmptyOp(kind.shape, kind.element_type).result
-        to_fill = [ir.AffineMap.get(kind.rank, 0, []), ir.AffineMap.get_identity(kind.rank)]
-        filled = linalg.generic([start], empty, to_fill, ["parallel"] * kind.rank, lambda value, _: value)
-    new = linalg.with_operands(contraction, [*list(contraction.operands)[:inputs], filled], [*maps, to], kind)
+        start = arith.ConstantOp(result_type.element_type, ir.Attribute.parse(number)).result
+        empty = tensor.EmptyOp(result_type.shape, result_type.element_type).result
+        to_fill = [ir.AffineMap.get(result_type.rank, 0, []), ir.AffineMap.get_identity(result_type.rank)]
+        filled = linalg.generic([start], empty, to_fill, ["parallel"] * result_type.rank, lambda value, _: value)
+    new = linalg.with_operands(contraction, [*list(contraction.operands)[:inputs], filled], [*maps, to], result_type)
     for name in contraction.attributes:
         if name not in new.attributes:
             new.attributes[name] = contraction.attributes[name]

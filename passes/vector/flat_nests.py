@@ -37,8 +37,9 @@ def _is_flat(nest: Nest) -> bool:
         return False
     (loop,) = nest.parallel
     return ONE in loop.strides and all(
-        stride == ZERO or (stride == ONE and _is_dense(kind) and loop.count == Size(prod(ir.MemRefType(kind).shape)))
-        for kind, stride in zip(nest.types, loop.strides, strict=True)
+        stride == ZERO
+        or (stride == ONE and _is_dense(operand_type) and loop.count == Size(prod(ir.MemRefType(operand_type).shape)))
+        for operand_type, stride in zip(nest.types, loop.strides, strict=True)
     )
 
 
@@ -52,16 +53,16 @@ def _identity(rank: int) -> ir.Attribute:
 
 def _flat(value: ir.Value) -> ir.Value:
     """A dense buffer as a vector that does not say how long it is."""
-    kind = value.type
-    if kind.rank > 1:
-        size = prod(kind.shape)
-        groups = ir.ArrayAttr.get([ir.ArrayAttr.get([_i64(n) for n in range(kind.rank)])])
-        one = ir.MemRefType.get([size], kind.element_type, memory_space=kind.memory_space)
+    buffer_type = value.type
+    if buffer_type.rank > 1:
+        size = prod(buffer_type.shape)
+        groups = ir.ArrayAttr.get([ir.ArrayAttr.get([_i64(n) for n in range(buffer_type.rank)])])
+        flat_type = ir.MemRefType.get([size], buffer_type.element_type, memory_space=buffer_type.memory_space)
         value = ir.Operation.create(
-            "memref.collapse_shape", results=[one], operands=[value], attributes={"reassociation": groups}
+            "memref.collapse_shape", results=[flat_type], operands=[value], attributes={"reassociation": groups}
         ).result
     dynamic = ir.ShapedType.get_dynamic_size()
-    free = ir.MemRefType.get([dynamic], kind.element_type, memory_space=kind.memory_space)
+    free = ir.MemRefType.get([dynamic], buffer_type.element_type, memory_space=buffer_type.memory_space)
     return ir.Operation.create("memref.cast", results=[free], operands=[value]).result
 
 

@@ -115,18 +115,18 @@ def _region(nest: Nest, isa: InstructionSet) -> str:
     f = Function("loops", arguments, attributes="attributes {llvm.no_inline}")
     words: list[Value] = []
     known: dict[Symbol, Value] = {}
-    for k, kind in enumerate(nest.types):
+    for k, operand_type in enumerate(nest.types):
         operand = f[f"o{k}"]
-        if not isinstance(kind, ir.MemRefType):
+        if not isinstance(operand_type, ir.MemRefType):
             words.append(_as_i64(f, operand))
             continue
-        offset, sizes, strides = _described(f, operand, kind)
+        offset, sizes, strides = _described(f, operand, operand_type)
         known |= {Symbol("size", k, n): size for n, size in enumerate(sizes)}
         known |= {Symbol("stride", k, n): stride for n, stride in enumerate(strides)}
         for n, number in nest.starts[k]:
             offset = f.i64("addi", offset, f.i64("muli", strides[n], number))
-        aligned = f.op(f"memref.extract_aligned_pointer_as_index {operand} : {kind} -> index", "index")
-        words.append(f.i64("addi", _as_i64(f, aligned), f.i64("muli", offset, WIDTHS[element(kind)])))
+        aligned = f.op(f"memref.extract_aligned_pointer_as_index {operand} : {operand_type} -> index", "index")
+        words.append(f.i64("addi", _as_i64(f, aligned), f.i64("muli", offset, WIDTHS[element(operand_type)])))
     words += [_as_i64(f, f[f"x{n}"]) for n in range(len(nest.captured))]
     words += [known[symbol] for symbol in nest.symbols]
     total, work = trips(f, nest.outer, known), nest.work
@@ -140,7 +140,7 @@ def _region(nest: Nest, isa: InstructionSet) -> str:
         f.store(word, f.at(context, n, "i64"), alignment=8)
     if nest.rows:
         task = f.op(f"llvm.mlir.addressof @loops_task : {PTR}", PTR)
-        pointers = sum(1 << k for k, kind in enumerate(nest.types) if isinstance(kind, ir.MemRefType))
+        pointers = sum(1 << k for k, operand_type in enumerate(nest.types) if isinstance(operand_type, ir.MemRefType))
         counts = [f.number(n) for n in (len(words) + 1, pointers, total)] + [value_of(f, nest.rows, known)]
         f.call("numc_rows_loops", task, context, *counts, dialect="llvm")
     elif isinstance(total, int) and not work.symbols and total <= max(1, _TASK_WORK // max(1, work.number)):
@@ -176,12 +176,12 @@ class _Task(Elements):
     def __init__(self, nest: Nest, isa: InstructionSet) -> None:
         arguments = {"context": PTR, "begin": "i64", "end": "i64"}
         code = Function("loops_task", arguments, attributes="attributes {no_inline}", dialect="llvm")
-        kinds = [PTR if isinstance(t, ir.MemRefType) else str(t) for t in nest.types]
-        kinds += [str(v.type) for v in nest.captured]
-        kinds += ["i64"] * (len(nest.symbols) + 1)
+        word_types = [PTR if isinstance(t, ir.MemRefType) else str(t) for t in nest.types]
+        word_types += [str(v.type) for v in nest.captured]
+        word_types += ["i64"] * (len(nest.symbols) + 1)
         words = [
-            code.load(code.at(code["context"], n, "i64"), element=kind, alignment=WIDTHS.get(kind, 8))
-            for n, kind in enumerate(kinds)
+            code.load(code.at(code["context"], n, "i64"), element=word_type, alignment=WIDTHS.get(word_type, 8))
+            for n, word_type in enumerate(word_types)
         ]
         count, captured = len(nest.types), len(nest.captured)
         symbols = dict(zip(nest.symbols, words[count + captured :], strict=False))
@@ -355,8 +355,8 @@ class _Task(Elements):
         low: Number = 0
         if lanes and not rest and self.contiguous(first):
             if self.nest.extreme and in_rows(self.nest, first, self.lanes):
-                found, low = extremes(self, self.nest.extreme, first, size=high, place=places[0], lanes=lanes)
-                sums = [extreme(f, self.nest.extreme, found, *sums)]
+                row_extremes, low = extremes(self, self.nest.extreme, first, size=high, place=places[0], lanes=lanes)
+                sums = [extreme(f, self.nest.extreme, row_extremes, *sums)]
                 if low is high:
                     return sums
             for steps in sorted({lanes, STEPS}, reverse=True):  # first, whole lines of the cache

@@ -44,9 +44,9 @@ def body_declaration(nest: Nest, lanes: int) -> str:
     def of(kind: str) -> str:
         return f"vector<{lanes}x{kind}>" if lanes else kind
 
-    given = [of(element(t)) for t in nest.types] + [of(str(v.type)) for v in nest.captured]
+    arguments = [of(element(t)) for t in nest.types] + [of(str(v.type)) for v in nest.captured]
     made = ", ".join(of(element(t)) for t in nest.types[nest.inputs :])
-    return f"func.func private @{_body(lanes)}({', '.join([*given, *['index'] * len(nest.indices)])}) -> ({made})"
+    return f"func.func private @{_body(lanes)}({', '.join([*arguments, *['index'] * len(nest.indices)])}) -> ({made})"
 
 
 def _body(lanes: int) -> str:
@@ -60,14 +60,14 @@ def value_of(f: Code, size: Size, symbols: Mapping[Symbol, Value]) -> Value:
 
 def trips(f: Code, loops: Sequence[Loop], symbols: Mapping[Symbol, Value]) -> Number:
     """The number of iterations of these loops that are shared out."""
-    found: list[Number] = []
+    counts: list[Number] = []
     for loop in loops:
         if loop.count.symbols:
             count = value_of(f, loop.count, symbols)
-            found.append(count if loop.together == 1 else f.i64("ceildivui", count, loop.together))
+            counts.append(count if loop.together == 1 else f.i64("ceildivui", count, loop.together))
         else:
-            found.append(-(-loop.count.number // loop.together))
-    return _product(f, found)
+            counts.append(-(-loop.count.number // loop.together))
+    return _product(f, counts)
 
 
 def _product(f: Code, numbers: Sequence[Number]) -> Number:
@@ -179,24 +179,27 @@ class Elements:
 
     def _checked(self, k: int, offset: Value, place: Place) -> Value:
         """An element that is looked up, if its indices are inside: a check of the body ends the run otherwise."""
-        f, kind = self.code, element(self.nest.types[k])
+        f, element_type = self.code, element(self.nest.types[k])
         inside = f.int(-1, "i1")
         for table, _, size in self.nest.lookups[k]:
             index = self._index(table, place.offsets[table], ONE)
             inside = f.binary("andi", inside, f.compare("ult", index, self.size(size)))
-        with f.choose(inside, f.ty(kind)) as choice:
+        with f.choose(inside, f.ty(element_type)) as choice:
             with choice.then():
                 choice.next = [self._scalar(k, offset)]
             with choice.otherwise():
-                zero, stored = f.zero(kind if kind == "i1" else in_memory(kind)), in_memory(kind)
-                choice.next = [zero if kind in ("i1", stored) else f.cast("bitcast", zero, kind)]
+                zero, stored = (
+                    f.zero(element_type if element_type == "i1" else in_memory(element_type)),
+                    in_memory(element_type),
+                )
+                choice.next = [zero if element_type in ("i1", stored) else f.cast("bitcast", zero, element_type)]
         return choice.results[0]
 
     def is_row(self, k: int, tables: Sequence[tuple[int, Size, Size]]) -> bool:
         """Whether the elements of operand `k` that the indices of `tables` name are of one row, and can be permuted."""
-        last, kind = self.nest.parallel[-1], element(self.nest.types[k])
-        one = len(tables) == 1 and tables[0][1] == ONE and last.strides[tables[0][0]] == ONE
-        return one and last.strides[k] == ZERO and kind in _PERMUTED
+        last, element_type = self.nest.parallel[-1], element(self.nest.types[k])
+        contiguous = len(tables) == 1 and tables[0][1] == ONE and last.strides[tables[0][0]] == ONE
+        return contiguous and last.strides[k] == ZERO and element_type in _PERMUTED
 
     def _load_at(self, k: int, offset: Value, lanes: int) -> Value:
         """Elements of operand `k` from an offset on, for so many steps of the last parallel loop."""
@@ -241,13 +244,13 @@ class Elements:
     ) -> Value:
         """Elements of a row whose indices are read: if all lie in the vector from the first on, lanes of that."""
         f, v = self.code, self.code.lanes(lanes)
-        kind = element(self.nest.types[k])
+        element_type = element(self.nest.types[k])
         first, is_near, there, lane = self.near.get(k) or self.looked_up(lookup, place, lanes)
-        with f.choose(is_near, v.ty(kind)) as choice:
+        with f.choose(is_near, v.ty(element_type)) as choice:
             with choice.then():
                 row = v.load(self._address(k, f.i64("addi", offset, first)), there)
-                found = permute(v, row, lane)
-                choice.next = [found if kind == "f32" else v.reinterpret(found, v.ty(kind))]
+                permuted = permute(v, row, lane)
+                choice.next = [permuted if element_type == "f32" else v.reinterpret(permuted, v.ty(element_type))]
             with choice.otherwise():
                 choice.next = [self._far(k, offset, [lookup], place, lanes)]
         return choice.results[0]
@@ -286,10 +289,10 @@ class Elements:
         return [f.i64("addi", offset, f.i64("muli", stride, number)) for number in numbers]
 
     def _scalar(self, k: int, offset: Value) -> Value:
-        kind = element(self.nest.types[k])
+        element_type = element(self.nest.types[k])
         if not isinstance(self.nest.types[k], ir.MemRefType):
             return self.operands[k]
-        return self._read(self.code, k, offset, kind)
+        return self._read(self.code, k, offset, element_type)
 
     def _vector(self, k: int, offset: Value, lanes: int) -> Value:
         return self._read(self.code.lanes(lanes), k, offset, element(self.nest.types[k]))
@@ -338,9 +341,9 @@ class Elements:
 
     def store(self, k: int, place: Place, value: Value) -> None:
         """Store element `k` at a place, or the elements in the lanes of a vector from there on."""
-        kind = in_memory(value.type.element)
+        stored_type = in_memory(value.type.element)
         change = "extui" if value.type.element == "i1" else "bitcast"
-        stored = value if value.type.element == kind else self.code.cast(change, value, kind)
+        stored = value if value.type.element == stored_type else self.code.cast(change, value, stored_type)
         address = self._address(k, self.code.number(place.offsets[k]))
         self.code.store(stored, address, self.mask, alignment=WIDTHS[element(self.nest.types[k])])
 
@@ -357,8 +360,8 @@ class Elements:
 def columns(f: Code, rows: Sequence[Value]) -> list[Value]:
     """As many vectors as they have lanes, transposed: the first has the first lane of every row."""
     fours = [_in_fours(f, rows[n : n + STEPS]) for n in range(0, len(rows), STEPS)]
-    found = [_in_blocks(f, [four[n] for four in fours]) for n in range(STEPS)]
-    return [found[n % STEPS][n // STEPS] for n in range(len(rows))]
+    blocks = [_in_blocks(f, [four[n] for four in fours]) for n in range(STEPS)]
+    return [blocks[n % STEPS][n // STEPS] for n in range(len(rows))]
 
 
 def _in_fours(f: Code, rows: Sequence[Value]) -> list[Value]:

@@ -41,10 +41,10 @@ def extremes(elements: Elements, name: str, loop: Loop, size: Value, place: Plac
     while rows[0].type.lanes > lanes:
         half = rows[0].type.lanes // 2
         rows = [_halved(f.lanes(half), name, row) for row in rows]
-    found = columns(f.lanes(lanes), rows)
-    while len(found) > 1:
-        found = [extreme(f, name, *pair) for pair in zip(found[::2], found[1::2], strict=True)]
-    return found[0], end
+    vectors = columns(f.lanes(lanes), rows)
+    while len(vectors) > 1:
+        vectors = [extreme(f, name, *pair) for pair in zip(vectors[::2], vectors[1::2], strict=True)]
+    return vectors[0], end
 
 
 def _halved(f: Code, name: str, row: Value) -> Value:

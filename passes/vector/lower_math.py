@@ -28,13 +28,13 @@ from numc.support.errors import CompilerBug
 
 def cheaper(isa: InstructionSet) -> dict[str, Callable[[Code, Value], checked.Checked]]:
     """The functions of f32 that have cheaper code with a check on an instruction set."""
-    found: dict[str, Callable[[Code, Value], checked.Checked]] = {}
+    functions: dict[str, Callable[[Code, Value], checked.Checked]] = {}
     if (elementary := isa.elementary) is not None:
-        found["math.erf"] = partial(checked.erf, elementary)
+        functions["math.erf"] = partial(checked.erf, elementary)
     if isinstance(elementary, Exponential):
-        found["math.exp"] = partial(checked.exp, elementary)
-        found["math.tanh"] = partial(checked.tanh, elementary)
-    return found
+        functions["math.exp"] = partial(checked.exp, elementary)
+        functions["math.tanh"] = partial(checked.tanh, elementary)
+    return functions
 
 
 def lower_math(op: Any, pass_: object = None, isa: InstructionSet = PORTABLE) -> None:
@@ -45,17 +45,17 @@ def lower_math(op: Any, pass_: object = None, isa: InstructionSet = PORTABLE) ->
     `op` is a module or a function; it is also a Python pass (``PassManager.add(lower_math)``). isa: what may be used.
     Raises CompilerBug for tensors and other shapes: elementwise tensor operations become linalg bodies earlier.
     """
-    found: list[ir.Operation] = []
+    math_ops: list[ir.Operation] = []
 
     def visit(inner: ir.Operation) -> ir.WalkResult:
         if inner.name in FUNCTIONS:
-            found.append(inner)
+            math_ops.append(inner)
         return ir.WalkResult.ADVANCE
 
     op.operation.walk(visit)
     bodies: dict[tuple[str, ...], ir.Module] = {}
     with_checks = cheaper(isa)
-    for inner in found:
+    for inner in math_ops:
         lanes, element = _lanes(inner)
         whole = element == "f32" and lanes in (isa.width, 2 * isa.width)
         if whole and (function := with_checks.get(inner.name)):
@@ -78,22 +78,22 @@ def replace(op: ir.Operation, text: Callable[[ir.Operation], str], bodies: dict[
 
 def _checked_text(op: ir.Operation, function: Callable[[Code, Value], checked.Checked], width: int) -> str:
     """A function of one or two vectors of f32: cheaper code, and for a vector where that could be wrong FUNCTIONS'."""
-    (lanes, _), kind = _lanes(op), str(op.operands[0].type)
-    f = Function("f", {"x0": kind}, kind, attributes="")
+    (lanes, _), vector_type = _lanes(op), str(op.operands[0].type)
+    f = Function("f", {"x0": vector_type}, vector_type, attributes="")
     code, x = f.lanes(lanes), f["x0"]
     value, doubt, again = function(code, x)
-    one = f.lanes(width)
+    single = f.lanes(width)
 
     def better() -> Value:
         values, doubts = (value, doubt) if again is None else again(value, doubt)
         return code.joined([vector(values, doubts, range(n, n + width)) for n in range(0, lanes, width)])
 
     def vector(values: Value, doubts: Value, there: range) -> Value:
-        return _unless(one, one.shuffle(values, there), one.shuffle(doubts, there), lambda: exactly(there))
+        return _unless(single, single.shuffle(values, there), single.shuffle(doubts, there), lambda: exactly(there))
 
     def exactly(there: range) -> Value:
-        wide = one.cast("extf", one.shuffle(x, there), "f64")
-        return one.cast("truncf", FUNCTIONS[op.name][0](Lanes(one, wide=False), wide), "f32")
+        wide = single.cast("extf", single.shuffle(x, there), "f64")
+        return single.cast("truncf", FUNCTIONS[op.name][0](Lanes(single, wide=False), wide), "f32")
 
     return f.function(_unless(code, value, doubt, better))
 
@@ -148,14 +148,14 @@ def _lanes(op: ir.Operation) -> tuple[int, str]:
 
     Raises CompilerBug for a type that this pass does not know.
     """
-    width, kind = 0, op.operands[0].type
-    if isinstance(kind, ir.VectorType) and kind.rank == 1 and not kind.scalable:
-        width, kind = kind.shape[0], kind.element_type
-    if str(kind) not in ("f16", "bf16", "f32", "f64") and not isinstance(kind, ir.IntegerType):
+    width, scalar_type = 0, op.operands[0].type
+    if isinstance(scalar_type, ir.VectorType) and scalar_type.rank == 1 and not scalar_type.scalable:
+        width, scalar_type = scalar_type.shape[0], scalar_type.element_type
+    if str(scalar_type) not in ("f16", "bf16", "f32", "f64") and not isinstance(scalar_type, ir.IntegerType):
         raise CompilerBug(
-            f"{op.name} on {kind} reached lower-math, which takes scalars and 1-D vectors of f16, bf16, f32, f64"
+            f"{op.name} on {scalar_type} reached lower-math, which takes scalars and 1-D vectors of f16, bf16, f32, f64"
         )
-    return width, str(kind)
+    return width, str(scalar_type)
 
 
 def _widened(code: Code, x: Value) -> Value:

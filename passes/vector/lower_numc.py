@@ -56,8 +56,10 @@ def lower_numc(module: ir.Operation) -> None:
                     told = [place.stream, place.linear([*place.parallel, *place.reductions])]
                 if (slot := slot_of(op)) is not None:
                     told.append(width(module, _loops(op), slot))
-                kind = str(op.operands[0].type)
-                name = _define(module, symbols, f"round {to} {kind}", partial(_round_function, to=to, kind=kind))
+                element_type = str(op.operands[0].type)
+                name = _define(
+                    module, symbols, f"round {to} {element_type}", partial(_round_function, to=to, kind=element_type)
+                )
             elif op.name == "numc.fma":
                 fma = fma_of(op)
                 _reject_reduction(op, fma)
@@ -68,8 +70,8 @@ def lower_numc(module: ir.Operation) -> None:
                     told.append(width(module, _loops(op), slots_of(op)["product"]))
                 name = _define(module, symbols, f"fma {fma}", partial(_fma_function, fma=fma))
             elif op.name == "numc.encode":
-                to, kind = conversion_of(op), str(op.results[0].type)
-                name = _define(module, symbols, f"encode {to}", partial(_encode_function, to=to, kind=kind))
+                to, element_type = conversion_of(op), str(op.results[0].type)
+                name = _define(module, symbols, f"encode {to}", partial(_encode_function, to=to, kind=element_type))
             elif op.name in ("arith.extf", "arith.truncf") and (narrow := _narrow_of(op)):
                 name = _define(module, symbols, f"{op.name} {narrow.name}", partial(_narrow_function, op.name, narrow))
             else:
@@ -86,8 +88,11 @@ def lower_numc(module: ir.Operation) -> None:
 
 def _narrow_of(op: ir.Operation) -> Narrow | None:
     """The narrow dtype that a conversion is from or to; None for other conversions."""
-    kinds = (op.operands[0].type, op.results[0].type)
-    return next((NARROW_ELEMENTS[str(kind)] for kind in kinds if str(kind) in NARROW_ELEMENTS), None)
+    element_types = (op.operands[0].type, op.results[0].type)
+    return next(
+        (NARROW_ELEMENTS[str(element_type)] for element_type in element_types if str(element_type) in NARROW_ELEMENTS),
+        None,
+    )
 
 
 def _loops(op: ir.Operation) -> ir.Operation:
@@ -146,7 +151,7 @@ class _Place:
             raise NumcError(f"{op.location}: a stochastic rounding draws by elements: it has to be in a linalg.generic")
         generic = generic.operation
         maps, kinds = linalg.indexing_maps(generic), linalg.iterator_types(generic)
-        parallel = [d for d, kind in enumerate(kinds) if kind == "parallel"]
+        parallel = [d for d, iterator in enumerate(kinds) if iterator == "parallel"]
         out = [e.position for e in maps[linalg.input_count(generic)].results if isinstance(e, ir.AffineDimExpr)]
         if set(out) == set(parallel) and len(out) == len(parallel):
             parallel = out
@@ -157,7 +162,7 @@ class _Place:
                     sizes[expr.position] = _size(generic, value, n)
         if len(sizes) < len(kinds):
             raise NumcError(f"{op.location}: a stochastic rounding in loops whose sizes no operand tells")
-        reductions = [d for d, kind in enumerate(kinds) if kind == "reduction"]
+        reductions = [d for d, iterator in enumerate(kinds) if iterator == "reduction"]
         return _Place(op, stream(module, generic, number_of(op)), sizes, parallel, reductions)
 
     def linear(self, dims: list[int]) -> ir.Value:
@@ -176,11 +181,11 @@ class _Place:
 
 def _size(generic: ir.Operation, value: ir.Value, n: int) -> ir.Value:
     with ir.InsertionPoint(generic), generic.location:
-        kind = ir.ShapedType(value.type)
-        if not kind.is_dynamic_dim(n):
-            return _number(kind.get_dim_size(n))
-        place = _create("arith.constant", [], {"value": ir.IntegerAttr.get(ir.IndexType.get(), n)}, ir.IndexType.get())
-        size = _create("memref.dim", [value, place], {}, ir.IndexType.get())
+        shaped_type = ir.ShapedType(value.type)
+        if not shaped_type.is_dynamic_dim(n):
+            return _number(shaped_type.get_dim_size(n))
+        index = _create("arith.constant", [], {"value": ir.IntegerAttr.get(ir.IndexType.get(), n)}, ir.IndexType.get())
+        size = _create("memref.dim", [value, index], {}, ir.IndexType.get())
         return _create("arith.index_cast", [size])
 
 
@@ -195,8 +200,8 @@ def _create(
     result: ir.Type | None = None,
 ) -> ir.Value:
     """An operation with one result, an i64 unless told otherwise."""
-    kind = _I64() if result is None else result
-    return ir.Operation.create(name, results=[kind], operands=operands, attributes=attributes or {}).results[0]
+    result_type = _I64() if result is None else result
+    return ir.Operation.create(name, results=[result_type], operands=operands, attributes=attributes or {}).results[0]
 
 
 def _number(value: int) -> ir.Value:

@@ -188,19 +188,19 @@ def _moved(op: ir.Operation) -> list[Moved]:
         [op.operands[n] for n in range(linalg.input_count(op), len(op.operands))] if op.name == "linalg.generic" else []
     )
     operands = list(op.operands)[SEEN in op.attributes :]
-    found: dict[ir.Value, Moved] = {v: (v,) for v in operands if isinstance(v.type, ir.MemRefType)}
+    moved: dict[ir.Value, Moved] = {v: (v,) for v in operands if isinstance(v.type, ir.MemRefType)}
     for value in linalg.captured(op)[1] if op.regions else ():
         if isinstance(value.type, ir.MemRefType):  # elements that are looked up, one for each result
-            found.setdefault(value, (value, *results[:1]))
-    return list(found.values())
+            moved.setdefault(value, (value, *results[:1]))
+    return list(moved.values())
 
 
 def _static(group: Moved) -> int | None:
     """The bytes of memrefs, of several the least; None if a size is known at run time only."""
-    kinds = [ir.MemRefType(value.type) for value in group]
-    if not all(kind.has_static_shape for kind in kinds):
+    memref_types = [ir.MemRefType(value.type) for value in group]
+    if not all(memref_type.has_static_shape for memref_type in memref_types):
         return None
-    return min(int(prod(kind.shape)) * _width(kind) for kind in kinds)
+    return min(int(prod(memref_type.shape)) * _width(memref_type) for memref_type in memref_types)
 
 
 def _width(kind: ir.MemRefType) -> int:
@@ -209,10 +209,10 @@ def _width(kind: ir.MemRefType) -> int:
 
 def _size(value: ir.Value) -> ir.Value:
     """The bytes of a memref (index)."""
-    kind, index = ir.MemRefType(value.type), ir.IndexType.get()
-    known = prod(kind.get_dim_size(n) for n in range(kind.rank) if not kind.is_dynamic_dim(n))
-    size = arith.ConstantOp(index, known * _width(kind)).result
-    for n in range(kind.rank):
-        if kind.is_dynamic_dim(n):
+    memref_type, index = ir.MemRefType(value.type), ir.IndexType.get()
+    known = prod(memref_type.get_dim_size(n) for n in range(memref_type.rank) if not memref_type.is_dynamic_dim(n))
+    size = arith.ConstantOp(index, known * _width(memref_type)).result
+    for n in range(memref_type.rank):
+        if memref_type.is_dynamic_dim(n):
             size = arith.MulIOp(size, memref.DimOp(value, arith.ConstantOp(index, n).result).result).result
     return size

@@ -81,12 +81,12 @@ def _fill_in(task: ir.Operation, generic: ir.Operation, nest: Nest) -> None:
     arguments = [*arguments[:inputs], *arguments[operands:], *arguments[inputs:operands]]
     indices = [op.operation for op in linalg.operations(generic, "linalg.index")]
     for call in list(linalg.operations(task, "func.call")):
-        given = [*arguments, *nest.captured, *(op.results[0] for op in indices)]
-        values = dict(zip(given, call.operands, strict=True)) | constants
-        kind = call.operands[0].type
+        body_values = [*arguments, *nest.captured, *(op.results[0] for op in indices)]
+        values = dict(zip(body_values, call.operands, strict=True)) | constants
+        operand_type = call.operands[0].type
         with ir.InsertionPoint(call) as point, call.location:
-            if isinstance(kind, ir.VectorType):
-                made = _copy_in_lanes(block, values, kind.shape)
+            if isinstance(operand_type, ir.VectorType):
+                made = _copy_in_lanes(block, values, operand_type.shape)
             else:
                 made = linalg.copy_body(block, point, values)
         linalg.replace(call, made)
@@ -98,12 +98,12 @@ def _copy_in_lanes(block: ir.Block, values: dict[ir.Value, ir.Value], shape: lis
     def in_lanes(value: ir.Value) -> ir.Value:
         known = values.get(value, value)
         if not isinstance(known.type, ir.VectorType):
-            kind, maker = ir.VectorType.get(shape, known.type), linalg.maker(known)
+            vector_type, maker = ir.VectorType.get(shape, known.type), linalg.maker(known)
             if maker is not None and maker.name == "arith.constant":  # a power asks whether its exponent is one
-                number = ir.DenseElementsAttr.get_splat(kind, maker.attributes["value"])
-                new = ir.Operation.create("arith.constant", results=[kind], attributes={"value": number})
+                number = ir.DenseElementsAttr.get_splat(vector_type, maker.attributes["value"])
+                new = ir.Operation.create("arith.constant", results=[vector_type], attributes={"value": number})
             else:
-                new = ir.Operation.create("vector.broadcast", results=[kind], operands=[known])
+                new = ir.Operation.create("vector.broadcast", results=[vector_type], operands=[known])
             known = values[value] = new.results[0]
         return known
 

@@ -54,8 +54,8 @@ def step_passes(weight: int, activation: int, gradient: int) -> StepPasses:
 
     Raises NumcError for widths that are no number of 1 to 23 bits. Source: FAST, section IV.
     """
-    given = {"weight": weight, "activation": activation, "gradient": gradient}
-    w, a, g = (-(-checked_integer(bits, f"{name} bits", 1, 23) // CHUNK) for name, bits in given.items())
+    widths = {"weight": weight, "activation": activation, "gradient": gradient}
+    w, a, g = (-(-checked_integer(bits, f"{name} bits", 1, 23) // CHUNK) for name, bits in widths.items())
     return StepPasses(w * a, g * w, a * g)
 
 
@@ -66,9 +66,9 @@ def area(fma: Fma) -> int:
     which has 2 x 2 multipliers, is counted once for each pass.
     """
     a, b = fma.a.format, fma.b.format
-    found = passes(a, b)
-    if found is not None:
-        return found * CHUNK * CHUNK
+    pass_count = passes(a, b)
+    if pass_count is not None:
+        return pass_count * CHUNK * CHUNK
     return fma.products * a.precision * b.precision
 
 
@@ -84,5 +84,5 @@ def bf16_products(fma: Fma) -> int:
 
 
 def _is_bf16(fmt: Format | GroupFormat) -> bool:
-    one = BF16.format
-    return isinstance(fmt, Record) and replace(fmt, parts=1) == one
+    bf16 = BF16.format
+    return isinstance(fmt, Record) and replace(fmt, parts=1) == bf16

@@ -21,13 +21,13 @@ def contractions(imported: Imported, options: Options, *, training: bool) -> lis
     """
     policy = options.resolved()[0]
     module = lowered(imported, options, "linalg").operation
-    decisions = [one for _, one in decide(module, replace(policy, strict=policy.strict and not training))]
+    decisions = [decision for _, decision in decide(module, replace(policy, strict=policy.strict and not training))]
     forward, backward = contractions_of(module)
-    known = (one for one in decisions if one.layer.position is not None)
-    found = [replace(one, layer=layer) for one, layer in zip(known, forward, strict=True)]
+    known = (decision for decision in decisions if decision.layer.position is not None)
+    forward_decisions = [replace(decision, layer=layer) for decision, layer in zip(known, forward, strict=True)]
     if not training:
-        return found
+        return forward_decisions
     if not any(layer.role == "wgrad" for layer in backward):
         source = imported.sources[0] if imported.sources else "the model"
         raise NumcError(f"{source}: no contraction has weights, so there is nothing to train: leave training out")
-    return found + replace(policy, strict=False).decide(backward)
+    return forward_decisions + replace(policy, strict=False).decide(backward)

@@ -90,10 +90,10 @@ class Machine:
         if own is None:
             return None
         sizes = []
-        for one in (self.units[unit], self.units[own]):
-            if not isinstance(one, Array) or one.milliwatts is None:
+        for array in (self.units[unit], self.units[own]):
+            if not isinstance(array, Array) or array.milliwatts is None:
                 return None
-            sizes.append(one.milliwatts * one.count * one.values)
+            sizes.append(array.milliwatts * array.count * array.values)
         rest = sum(component.watts for name, component in self.components.items() if name != own)
         return self.components[own].watts * sizes[0] / sizes[1] + rest
 
@@ -129,19 +129,19 @@ def _machine(name: str, values: Mapping[str, Any]) -> Machine:
     for key in values:
         if key not in _KEYS:
             raise NumcError(f"{name}: unknown key {quoted(key)}{did_you_mean(key, _KEYS)}: want {', '.join(_KEYS)}")
-    for key, kind in _KEYS.items():
+    for key, value_type in _KEYS.items():
         if key not in values:
             if key not in _OPTIONAL:
                 raise NumcError(f"{name}: the key '{key}' is missing: want {', '.join(_KEYS)}")
-        elif kind is float:
+        elif value_type is float:
             _positive(name, key, values[key], (int, float))
-        elif not isinstance(values[key], kind):
-            raise NumcError(f"{name}: {key} = {shortened(values[key])}: want a {_WORDS[kind]}")
+        elif not isinstance(values[key], value_type):
+            raise NumcError(f"{name}: {key} = {shortened(values[key])}: want a {_WORDS[value_type]}")
     for size in values["cache_bytes"]:
         _positive(name, "cache_bytes", size, (int,))
     if not values["units"]:
         raise NumcError(f"{name}: it has no units: want a table such as [units.fp32], [units.bf16] or [units.fmac]")
-    units = {unit: _unit(name, unit, given) for unit, given in values["units"].items()}
+    units = {unit: _unit(name, unit, table) for unit, table in values["units"].items()}
     bandwidth = values.get("bandwidth_gb_per_s")
     return Machine(
         name=Path(name).stem,
@@ -168,12 +168,14 @@ def _unit(name: str, unit: str, given: Any) -> Units | Array:
 
 
 def _components(name: str, given: Mapping[str, Any], units: Mapping[str, Units | Array]) -> dict[str, Component]:
-    found = {key: Component(**_table(name, f"components.{key}", one, _COMPONENT_KEYS)) for key, one in given.items()}
-    arrays = [unit for unit, one in units.items() if isinstance(one, Array) and one.milliwatts is not None]
-    if found and sum(key in arrays for key in found) != 1:
+    components = {
+        key: Component(**_table(name, f"components.{key}", entry, _COMPONENT_KEYS)) for key, entry in given.items()
+    }
+    arrays = [unit for unit, entry in units.items() if isinstance(entry, Array) and entry.milliwatts is not None]
+    if components and sum(key in arrays for key in components) != 1:
         want = " or ".join(map(quoted, arrays)) or "a unit with rows, columns and milliwatts, which it has not"
-        raise NumcError(f"{name}: components: got {_listed(found)}, want the array {want} among them")
-    return found
+        raise NumcError(f"{name}: components: got {_listed(components)}, want the array {want} among them")
+    return components
 
 
 def _table(name: str, where: str, given: Any, keys: Mapping[str, Any]) -> dict[str, Any]:

@@ -76,10 +76,10 @@ def generate(
         def on_finalized_text(self, text: str, stream_end: bool = False) -> None:
             say(text)
 
-    given = language.encoded(prompt)
-    if language.context is not None and len(given) + most > language.context:
+    prompt_ids = language.encoded(prompt)
+    if language.context is not None and len(prompt_ids) + most > language.context:
         raise NumcError(
-            f"the prompt has {len(given)} tokens and {most} new ones are wanted, but the context of the model has "
+            f"the prompt has {len(prompt_ids)} tokens and {most} new ones are wanted, but the context of the model has "
             f"{language.context}: want a shorter prompt or a smaller --max-new-tokens"
         )
     model, tokenizer = language.model, language.tokenizer
@@ -89,7 +89,7 @@ def generate(
         eos_token_id=ends, pad_token_id=0, max_new_tokens=most, do_sample=sampling.draws, **_drawing(sampling)
     )
     cache = None if kv_cache is None else cache_of(model, kv_cache)
-    ids = torch.tensor([given])
+    ids = torch.tensor([prompt_ids])
     plain = model.forward
     model.forward = torch.compile(plain, backend=Backend(Arithmetic(given=policy)), dynamic=True)
     start = time.perf_counter()
@@ -103,11 +103,11 @@ def generate(
             result = model.generate(ids, attention_mask=torch.ones_like(ids), streamer=streamer, **kept)
     finally:
         model.forward = plain
-    tokens = tuple(result[0, len(given) :].tolist())
+    tokens = tuple(result[0, len(prompt_ids) :].tolist())
     last = {ends} if isinstance(ends, int) else set(ends or ())
     text = tokenizer.decode(tokens, skip_special_tokens=True)
     size = None if cache is None else cache_bytes(cache)
-    return Generated(tuple(given), tokens, text, tokens[-1] in last, time.perf_counter() - start, cache_bytes=size)
+    return Generated(tuple(prompt_ids), tokens, text, tokens[-1] in last, time.perf_counter() - start, cache_bytes=size)
 
 
 def _drawing(sampling: Sampling) -> dict[str, Any]:

@@ -47,13 +47,13 @@ def cache_of(model: Any, fmt: CacheFormat) -> Any:
     from transformers import DynamicCache
     from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
-    kind = type(model).__name__
+    type_name = type(model).__name__
     if argument_of(model) is None:
-        raise NumcError(f"{kind} has no cache of keys and values: leave --kv-cache out")
+        raise NumcError(f"{type_name} has no cache of keys and values: leave --kv-cache out")
     cache = DynamicCache(config=model.config)
     kept = {type(layer) for layer in cache.layers}
     if others := sorted(layer.__name__ for layer in kept - {DynamicLayer, DynamicSlidingWindowLayer}):
-        raise NumcError(f"{kind} keeps more than keys and values ({', '.join(others)}): leave --kv-cache out")
+        raise NumcError(f"{type_name} keeps more than keys and values ({', '.join(others)}): leave --kv-cache out")
     classes = {layer: _rounded(layer, fmt) for layer in kept}
     for layer in cache.layers:
         layer.scales = copy.copy(layer)  # a layer of the same kind, which keeps the scales of the same tokens

@@ -25,26 +25,26 @@ def read_tokens(file: str) -> Array:
 
     ``FILE.bin:uint32`` says that its numbers are of 32 bits. Raises NumcError for any other file.
     """
-    name, colon, kind = file.rpartition(":")
+    name, colon, dtype = file.rpartition(":")
     if not colon or os.path.exists(file):
-        name, kind = file, "uint16"
+        name, dtype = file, "uint16"
     path = checked_path(name)
     try:
         if path.suffix == ".bin":
-            return _binary(path, kind)
+            return _binary(path, dtype)
         check_expansion(path)
-        found = np.load(path, allow_pickle=False)
-        if isinstance(found, np.lib.npyio.NpzFile):
-            if len(found.files) != 1:
-                raise NumcError(f"{path}: has {len(found.files)} arrays: want one, of tokens")
-            found = found[found.files[0]]
+        tokens = np.load(path, allow_pickle=False)
+        if isinstance(tokens, np.lib.npyio.NpzFile):
+            if len(tokens.files) != 1:
+                raise NumcError(f"{path}: has {len(tokens.files)} arrays: want one, of tokens")
+            tokens = tokens[tokens.files[0]]
     except OSError as error:
         raise NumcError(f"{path}: cannot read: {error.strerror or error}: want tokens as .npy, .npz or .bin") from None
     except (NumcError, MemoryError):
         raise
     except Exception:  # numpy and zipfile have no list of what a damaged file may raise
         raise NumcError(f"{path}: not a numpy file of plain numbers: want tokens as .npy, .npz or .bin") from None
-    return _checked(found, str(path))
+    return _checked(tokens, str(path))
 
 
 def _binary(path: Path, kind: str) -> Array:
@@ -58,13 +58,13 @@ def _binary(path: Path, kind: str) -> Array:
 
 
 def _checked(tokens: Any, what: str) -> Array:
-    found = np.asarray(tokens)
-    if found.dtype.kind not in "iu" or found.ndim != 1:
-        raise NumcError(f"{what}: got {found.dtype.name} of shape {list(found.shape)}: want integers in one dimension")
-    wrong = found[(found < 0) | (found >= 2**31)]
+    array = np.asarray(tokens)
+    if array.dtype.kind not in "iu" or array.ndim != 1:
+        raise NumcError(f"{what}: got {array.dtype.name} of shape {list(array.shape)}: want integers in one dimension")
+    wrong = array[(array < 0) | (array >= 2**31)]
     if wrong.size:
         raise NumcError(f"{what}: token {wrong[0]}: want 0 to 2^31 - 1")
-    return found.astype(np.int64)
+    return array.astype(np.int64)
 
 
 @in_default_environment
@@ -80,15 +80,15 @@ def token_windows(tokens: Any, length: int, stride: int | None = None) -> tuple[
     """
     length = checked_integer(length, "length", 2, 2**31 - 1)
     stride = length if stride is None else checked_integer(stride, "stride", 1, length)
-    found = read_tokens(os.fspath(tokens)) if isinstance(tokens, (str, os.PathLike)) else _checked(tokens, "tokens")
-    if found.size < length:
-        raise NumcError(f"tokens: there are {found.size}, a window has {length}: give more, or a smaller --length")
-    last = found.size - length
+    array = read_tokens(os.fspath(tokens)) if isinstance(tokens, (str, os.PathLike)) else _checked(tokens, "tokens")
+    if array.size < length:
+        raise NumcError(f"tokens: there are {array.size}, a window has {length}: give more, or a smaller --length")
+    last = array.size - length
     starts = [*range(0, last, stride), last]
-    windows = np.stack([found[start : start + length] for start in starts])
+    windows = np.stack([array[start : start + length] for start in starts])
     labels = np.full(windows.shape, NOT_COUNTED)
     done = 1  # tokens that were predicted; the first has nothing before it
     for number, start in enumerate(starts):
-        labels[number, max(done, start + 1) - start - 1 : -1] = found[max(done, start + 1) : start + length]
+        labels[number, max(done, start + 1) - start - 1 : -1] = array[max(done, start + 1) : start + length]
         done = start + length
     return windows, labels

@@ -167,7 +167,7 @@ class Collector:
     ) -> dict[str, TensorStatistics]:
         sides = ("lane", "row") if about["swap"] else ("row", "lane")
         names = "ba" if self._layers[kernel].get("swapped") else "ab"
-        found = {}
+        statistics = {}
         named = stated_fma(about["fma"])
         operands = zip(names, sides, (fma.a, fma.b), (named.a, named.b), strict=True)
         for name, side, to, stated in sorted(operands, key=itemgetter(0)):
@@ -177,10 +177,12 @@ class Collector:
                 known = replace(tensor_statistics(*view.elements(side), to), format=str(stated))
                 if view.is_packed(side) and stated.open is None:  # a weight in the program does not change
                     self._weights[key] = known
-            found[name] = known
+            statistics[name] = known
         accumulators = probe[1].reshape(-1)
-        found["result"] = tensor_statistics(accumulators.ctypes.data, [None] * 3, [accumulators.size, 1, 1], 0, fma.acc)
-        return found
+        statistics["result"] = tensor_statistics(
+            accumulators.ctypes.data, [None] * 3, [accumulators.size, 1, 1], 0, fma.acc
+        )
+        return statistics
 
     def rows(self) -> tuple[LayerStatistics, ...]:
         """Return the statistics of the contractions that ran."""
@@ -268,8 +270,8 @@ def _rounding(about: Mapping[str, Any], view: Operands, fma: Fma, probe: F32Arra
     for side, to, groups in zip(sides, fma.singles, fma.grouped, strict=True):
         across = places[1] if side == "row" else places[2]
         every = list(zip(places[0].tolist(), across.tolist(), strict=True))
-        known = {place: _values(view, side, place, groups) for place in set(every)}
-        line = np.stack([known[place] for place in every]) if count else np.zeros((0, depth), np.float32)
+        known = {position: _values(view, side, position, groups) for position in set(every)}
+        line = np.stack([known[position] for position in every]) if count else np.zeros((0, depth), np.float32)
         operands.append(np.ascontiguousarray(line if view.is_packed(side) else _converted(line, to.settled)))
     start, got = (np.ascontiguousarray(p[places]) for p in probe)
     want = np.empty_like(got)

@@ -159,7 +159,7 @@ class Operands:
         assert self._layout is not None
         if self._layout.dot or self._layout.scales or self._layout.scaled:
             batch = int(np.flatnonzero(self._table(f"{operand}_batch", 0, self._words["batches"]) == start)[0])
-            return np.concatenate([self._whole(across, batch, place) for place in range(size)])
+            return np.concatenate([self._whole(across, batch, index) for index in range(size)])
         words = self._layout.batch_words(size, self.depth)
         data = np.ctypeslib.as_array((ctypes.c_float * words).from_address(self._words[operand] + 4 * start))
         if self._layout.code and self.depth:
@@ -228,9 +228,9 @@ class Operands:
 
     def _read(self, across: str, address: int, low: int, count: int) -> npt.NDArray[np.float32]:
         """Return adjacent elements of an operand, `low` elements behind an address."""
-        kind, fmt = self._narrow.get(across, (ctypes.c_float, None))
-        found = np.ctypeslib.as_array((kind * count).from_address(address + ctypes.sizeof(kind) * low))
-        return found.astype(np.float32, copy=False) if fmt is None else fmt.decode_array(found.astype(np.int64))
+        c_type, fmt = self._narrow.get(across, (ctypes.c_float, None))
+        elements = np.ctypeslib.as_array((c_type * count).from_address(address + ctypes.sizeof(c_type) * low))
+        return elements.astype(np.float32, copy=False) if fmt is None else fmt.decode_array(elements.astype(np.int64))
 
 
 def _stored(about: Mapping[str, Any], side: str) -> tuple[Any, Format | None]:

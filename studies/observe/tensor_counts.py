@@ -40,19 +40,19 @@ def tensor_statistics(
     if library().numc_count_values(address, pointers, (ctypes.c_int64 * 3)(*sizes), words, out.ctypes.data):
         raise NumcError("statistics: out of memory")
     exponents = out[:_BINS]
-    found = dict(zip(VALUE_COUNTS.names[1:], out[_BINS:].tolist(), strict=True))
-    found["zeros"] -= padding
-    elements = int(exponents.sum()) + found["zeros"] + found["infinities"] + found["nans"]
-    found["rounded_subnormals"] = found.pop("subnormals")
-    found["subnormals"] = 0
+    counts = dict(zip(VALUE_COUNTS.names[1:], out[_BINS:].tolist(), strict=True))
+    counts["zeros"] -= padding
+    elements = int(exponents.sum()) + counts["zeros"] + counts["infinities"] + counts["nans"]
+    counts["rounded_subnormals"] = counts.pop("subnormals")
+    counts["subnormals"] = 0
     if limits is not _NO_LIMITS:
-        found["subnormals"] = int(exponents[: max(0, to.format.emin - LEAST_EXPONENT)].sum())
+        counts["subnormals"] = int(exponents[: max(0, to.format.emin - LEAST_EXPONENT)].sum())
     return TensorStatistics(
         elements=elements,
         exponents=Histogram(LEAST_EXPONENT, tuple(exponents.tolist())).trimmed(),
         format=str(to),
-        most={name: found[name] / elements if elements else 0.0 for name in FRACTIONS},
-        **found,
+        most={name: counts[name] / elements if elements else 0.0 for name in FRACTIONS},
+        **counts,
     )
 
 

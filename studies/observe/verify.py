@@ -111,8 +111,8 @@ def _difference(watched: Results, unwatched: Results) -> tuple[str | None, int]:
         places = np.argwhere(~same)
         count += len(places)
         if len(places) and first is None:
-            place = tuple(int(n) for n in places[0])
-            first = f"result {number}, element {place}: {b[place]!s} when nobody watches, else {a[place]!s}"
+            index = tuple(int(n) for n in places[0])
+            first = f"result {number}, element {index}: {b[index]!s} when nobody watches, else {a[index]!s}"
     return first, count
 
 
@@ -158,17 +158,17 @@ class Watch:
         view.unwatch()
         # The first execution gets all samples of the contraction, later ones in a loop one each.
         count = 1 if self.checked[kernel] else self._share()
-        for place in self._places(view.sizes, count):
+        for index in self._places(view.sizes, count):
             sides = ("lane", "row") if about["swap"] else ("row", "lane")
-            start, got = self._probe[0][place], self._probe[1][place]
+            start, got = self._probe[0][index], self._probe[1][index]
             fma, depth = view.operator(about), view.depth
-            want = self._recomputed(view, sides, place, start, fma)
+            want = self._recomputed(view, sides, index, start, fma)
             self.checked[kernel] += 1
             of_floats = not fma.datapath.admits.internal  # of which all NaN are equal
             if _bits(want) != _bits(got) and not (of_floats and np.isnan(want) and np.isnan(got)):
                 self.mismatches[kernel] += 1
                 self.first = self.first or (
-                    f"contraction {kernel} ({about['name']}), {about['fma']}, output (batch, row, lane) = {place}, "
+                    f"contraction {kernel} ({about['name']}), {about['fma']}, output (batch, row, lane) = {index}, "
                     f"k = {depth}: got 0x{_bits(got):08x} ({got!s}), want 0x{_bits(want):08x} ({want!s})"
                 )
             if self._progress:

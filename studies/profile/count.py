@@ -42,15 +42,15 @@ def profile_of(steps: Sequence[Interval], peak: float | None, bandwidth: float |
     if not ran:
         raise NumcError("no profile: no program of numc ran in the block")
     fastest = min(ran, key=lambda n: counted[n].seconds)
-    threads = max(one.threads for one in counted)
+    threads = max(counts.threads for counts in counted)
     limits = roofline(threads, peak, bandwidth)
     best: dict[Key, int] = {}
     for n in ran:
-        for key, one in counted[n].sums.items():
-            best[key] = min(best.get(key, one.time), one.time)
+        for key, counts in counted[n].sums.items():
+            best[key] = min(best.get(key, counts.time), counts.time)
     rows = counted[fastest].rows(limits, best)
-    told = tuple(Step(1e-9 * one.begin, one.seconds, one.roles()) for one in counted)
-    events = tuple(event for n, one in enumerate(counted) for event in one.events(n))
+    told = tuple(Step(1e-9 * counts.begin, counts.seconds, counts.roles()) for counts in counted)
+    events = tuple(event for n, counts in enumerate(counted) for event in counts.events(n))
     rows.sort(key=lambda row: -row.seconds)
     outside = sum(row.seconds for row in rows if row.kind == OUTSIDE)
     graph = functools.partial(graph_of, [step.runs for step in steps], fastest, outside)
@@ -90,17 +90,17 @@ class _Counted:
     @classmethod
     def of(cls, step: Interval, inside: bool) -> _Counted:
         """Count the spans of a step."""
-        found = cls()
+        counted = cls()
         within = 0
         for program, spans in step.runs:
-            within += found._add(program, spans)
-        found.begin, found.time = step.begin, step.end - step.begin
+            within += counted._add(program, spans)
+        counted.begin, counted.time = step.begin, step.end - step.begin
         if inside and step.runs:
-            found.begin, found.time = int(step.runs[0][1]["begin"][0]), within
-        if not inside and step.runs and found.time > within:
-            outside = found.sums["", "", OUTSIDE, ""]
-            outside.calls, outside.time = 1, found.time - within
-        return found
+            counted.begin, counted.time = int(step.runs[0][1]["begin"][0]), within
+        if not inside and step.runs and counted.time > within:
+            outside = counted.sums["", "", OUTSIDE, ""]
+            outside.calls, outside.time = 1, counted.time - within
+        return counted
 
     @property
     def seconds(self) -> float:
@@ -117,46 +117,46 @@ class _Counted:
                 self.threads = max(self.threads, thread)
                 continue
             key = keys[part] if part != NO_PART else ("", "", BETWEEN, "")
-            one = self.sums[key]
+            total = self.sums[key]
             self._spans.append((key, thread, begin, end))
-            one.busy[thread] += end - begin - waited
+            total.busy[thread] += end - begin - waited
             if thread == 0:
                 known = table[part]["bytes"] if part != NO_PART else 0
-                one.calls += 1
-                one.time += end - begin
-                one.fmas += fmas
-                one.bytes += bytes_ if known is None else known
+                total.calls += 1
+                total.time += end - begin
+                total.fmas += fmas
+                total.bytes += bytes_ if known is None else known
         return time
 
     def rows(self, limits: Roofline, best: Mapping[Key, int]) -> list[ProfileRow]:
         """Return the rows of the table, in no order. best: the least time of each in any step."""
-        found = []
-        for key, one in self.sums.items():
-            least = limits.least_seconds(one.fmas, one.bytes)
-            busy = sum(one.busy.values())
-            counts = one.time > 0 and key[2] not in (BETWEEN, OUTSIDE)
-            found.append(
+        rows = []
+        for key, total in self.sums.items():
+            least = limits.least_seconds(total.fmas, total.bytes)
+            busy = sum(total.busy.values())
+            counts = total.time > 0 and key[2] not in (BETWEEN, OUTSIDE)
+            rows.append(
                 ProfileRow(
                     *key,
-                    one.calls,
-                    1e-9 * one.time,
+                    total.calls,
+                    1e-9 * total.time,
                     1e-9 * best[key],
-                    one.time / self.time if self.time else 0.0,
-                    one.fmas,
-                    one.bytes,
-                    least / (1e-9 * one.time) if counts and least else None,
-                    max(one.busy.values()) * self.threads / busy if counts and busy and self.threads > 1 else None,
+                    total.time / self.time if self.time else 0.0,
+                    total.fmas,
+                    total.bytes,
+                    least / (1e-9 * total.time) if counts and least else None,
+                    max(total.busy.values()) * self.threads / busy if counts and busy and self.threads > 1 else None,
                 )
             )
-        return found
+        return rows
 
     def roles(self) -> dict[str, float]:
         """Return the seconds by role, the most first; those without a role are under their kind."""
-        found: dict[str, float] = {}
-        for (_, role, kind, _), one in self.sums.items():
+        seconds: dict[str, float] = {}
+        for (_, role, kind, _), total in self.sums.items():
             name = role or kind
-            found[name] = found.get(name, 0.0) + 1e-9 * one.time
-        return dict(sorted(found.items(), key=lambda each: -each[1]))
+            seconds[name] = seconds.get(name, 0.0) + 1e-9 * total.time
+        return dict(sorted(seconds.items(), key=lambda each: -each[1]))
 
     def events(self, step: int) -> list[Event]:
         """Return what threads did, in order."""

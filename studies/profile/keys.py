@@ -20,7 +20,7 @@ def keys_of(program: Program) -> list[Key]:
     manifest = program.manifest
     layers = {row["layer"]: row for row in reversed(manifest.get("layers", ())) if row["layer"]}
     numbered = {row["id"]: row for row in manifest.get("contractions", ())}
-    found = []
+    keys = []
     for number, part in enumerate(manifest["parts"]):
         fma, layer, name = "", layers.get(part["layer"], {}), part["layer"] or f"part {number}"
         if part["kind"] == "chain" and part["contraction"] in numbered:
@@ -31,5 +31,5 @@ def keys_of(program: Program) -> list[Key]:
             fma = numbered.get(part["contraction"], {}).get("fma") or layer.get("fma") or ""
             if part["contraction"] in numbered and layer.get("swapped"):
                 fma = str(stated_fma(fma).swapped)
-        found.append((name, part["role"], part["kind"], fma))
-    return found
+        keys.append((name, part["role"], part["kind"], fma))
+    return keys

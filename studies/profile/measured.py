@@ -42,7 +42,7 @@ def graph_of(steps: Sequence[Sequence[Run]], fastest: int, outside: float) -> Gr
         serial, parallel = _times([runs[number][1] for runs in alike], len(program.manifest["parts"]))
         operations.append(Operation(name="", serial=serial[-1], parallel=0.0, after=_last(operations), kind=BETWEEN))
         for part, (layer, role, kind, _) in enumerate(keys_of(program)):
-            after = (first - 1, *(first + one for one in program.manifest["parts"][part]["after"]))
+            after = (first - 1, *(first + predecessor for predecessor in program.manifest["parts"][part]["after"]))
             operations.append(
                 Operation(name=layer, serial=serial[part], parallel=parallel[part], after=after, role=role, kind=kind)
             )
@@ -54,7 +54,7 @@ def graph_of(steps: Sequence[Sequence[Run]], fastest: int, outside: float) -> Gr
 
 def _last(operations: Sequence[Operation]) -> tuple[int, ...]:
     """The operations that no other one waits for."""
-    waited = {one for operation in operations for one in operation.after}
+    waited = {predecessor for operation in operations for predecessor in operation.after}
     return tuple(number for number in range(len(operations)) if number not in waited)
 
 
@@ -68,10 +68,10 @@ def _times(runs: Sequence[Spans], parts: int) -> tuple[list[float], list[float]]
         if threads < 2:
             raise NumcError("schedule: profiled on one thread, which does not show what fills several: give threads=2")
         inside = spans[spans["part"] >= NO_PART]
-        place = np.where(inside["part"] == NO_PART, parts, inside["part"])
+        bins = np.where(inside["part"] == NO_PART, parts, inside["part"])
         lengths = (inside["end"] - inside["begin"]) * 1e-9
-        wall = np.bincount(place, lengths * (inside["thread"] == 0), parts + 1)
-        busy = np.bincount(place, lengths - inside["waited"] * 1e-9, parts + 1)
+        wall = np.bincount(bins, lengths * (inside["thread"] == 0), parts + 1)
+        busy = np.bincount(bins, lengths - inside["waited"] * 1e-9, parts + 1)
         busy = np.clip(busy, wall, threads * wall)
         better = wall < best
         best = np.where(better, wall, best)

@@ -33,11 +33,11 @@ class _Recorder:
         """Return the spans, and free the profile."""
         count = ctypes.c_size_t()
         address = library().numc_profile_spans(self.handle, ctypes.byref(count))
-        found = np.zeros(count.value, SPAN)
+        spans = np.zeros(count.value, SPAN)
         if count.value:
-            ctypes.memmove(found.ctypes.data, address, found.nbytes)
+            ctypes.memmove(spans.ctypes.data, address, spans.nbytes)
         library().numc_profile_free(self.handle)
-        return found
+        return spans
 
 
 @in_default_environment

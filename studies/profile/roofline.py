@@ -65,8 +65,8 @@ def check_given(peak: float | None, bandwidth: float | None) -> None:
 @functools.cache
 def _measured(threads: int) -> tuple[float, float]:
     """Return operations and bytes in a second, from the cache folder or measured now."""
-    place, key = folder(), f"{_processor()}, {threads} threads"
-    file = None if place is None or limit() == 0 else place / ROOFLINE
+    cache_folder, key = folder(), f"{_processor()}, {threads} threads"
+    file = None if cache_folder is None or limit() == 0 else cache_folder / ROOFLINE
     known = {} if file is None else _read(file)
     if key not in known:
         known[key] = _measure(threads)
@@ -88,8 +88,8 @@ def _measure(threads: int) -> tuple[float, float]:
 def _read(file: Path) -> dict[str, tuple[float, float]]:
     """Return what was measured before; nothing if the file is damaged."""
     try:
-        found = parsed(file.read_text(encoding="utf-8"))
-        known = {str(key): (float(flops), float(bytes_)) for key, (flops, bytes_) in found.items()}
+        content = parsed(file.read_text(encoding="utf-8"))
+        known = {str(key): (float(flops), float(bytes_)) for key, (flops, bytes_) in content.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
     return {key: both for key, both in known.items() if all(0 < value < math.inf for value in both)}

@@ -130,11 +130,11 @@ class ProfileData:
         """
         if column not in TEXTS:
             raise NumcError(f"profile: shares by {shown(column)}: want {', '.join(TEXTS)}")
-        found: dict[str, float] = {}
+        shares: dict[str, float] = {}
         for row in self.rows:
             key = str(getattr(row, column)) or row.kind
-            found[key] = found.get(key, 0.0) + row.share
-        return dict(sorted(found.items(), key=lambda one: -one[1]))
+            shares[key] = shares.get(key, 0.0) + row.share
+        return dict(sorted(shares.items(), key=lambda one: -one[1]))
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """Return the table's columns, without those in which nothing is, and its rows as texts; the last is the sum."""

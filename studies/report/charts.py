@@ -43,10 +43,10 @@ class Axis:
             if value <= 0:
                 return 0.0
             low, high = math.log(self.low), math.log(self.high)
-            found = (math.log(value) - low) / (high - low) if math.isfinite(value) else 1.0
+            position = (math.log(value) - low) / (high - low) if math.isfinite(value) else 1.0
         else:
-            found = (value - self.low) / (self.high - self.low) if math.isfinite(value) else float(value > 0)
-        return min(1.0, max(0.0, found))
+            position = (value - self.low) / (self.high - self.low) if math.isfinite(value) else float(value > 0)
+        return min(1.0, max(0.0, position))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,14 +154,14 @@ def swamping_axes() -> tuple[Axis, Axis]:
 
 def exponents_of(name: str, title: str, rows: Iterable[LayerStatistics]) -> Exponents | None:
     """Return the exponent histograms of contractions, None if there are none."""
-    found = []
+    layers = []
     for row in rows:
         three = tuple(histogram(row.tensors.get(key)) for key in ("a", "b", "result"))
         if any(three):
-            found.append((row.layer, three))
-    if not found:
+            layers.append((row.layer, three))
+    if not layers:
         return None
-    drawn = [h for _, three in found for h in three if h is not None and h.fractions]
+    drawn = [h for _, three in layers for h in three if h is not None and h.fractions]
     low = min((h.low for h in drawn), default=-8)
     high = max((h.low + len(h.fractions) - 1 for h in drawn), default=8)
     # The range of the format is shown as far as it is near, because it may be much wider than the values' range.
@@ -174,7 +174,7 @@ def exponents_of(name: str, title: str, rows: Iterable[LayerStatistics]) -> Expo
         low=low - 1,
         high=high + 1,
         columns=("operand A", "operand B", "result"),
-        rows=tuple(found),
+        rows=tuple(layers),
     )
 
 
@@ -204,12 +204,12 @@ def histogram(tensor: TensorStatistics | None) -> Histogram | None:
 
 def distinct(charts: Iterable[Chart | Exponents]) -> list[Chart | Exponents]:
     """Return charts with names that differ, for files."""
-    found, names = [], Counter[str]()
+    distinct_charts, names = [], Counter[str]()
     for chart in charts:
         names[chart.name] += 1
         again = names[chart.name]
-        found.append(chart if again == 1 else replace(chart, name=f"{chart.name}-{again}"))
-    return found
+        distinct_charts.append(chart if again == 1 else replace(chart, name=f"{chart.name}-{again}"))
+    return distinct_charts
 
 
 def linear(label: str, values: Sequence[float], better: str = "", margin: float = 0.12, parts: int = 4) -> Axis:

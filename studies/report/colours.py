@@ -31,14 +31,14 @@ def colour(name: str) -> tuple[str, str]:
         return INK
     if name[0] == "c":
         return CATEGORICAL[int(name[1:])]
-    place = float(name[1:])
+    position = float(name[1:])
     light, dark = (_LIGHT, _DARK) if name[0] == "q" else (_GREY_LIGHT, _GREY_DARK)
-    return _between(light, place), _between(dark, place)
+    return _between(light, position), _between(dark, position)
 
 
 def _between(stops: tuple[str, ...], place: float) -> str:
     at = min(place, 1.0) * (len(stops) - 1)
     first = min(int(at), len(stops) - 2)
-    one, two = ([int(stop[n : n + 2], 16) for n in (1, 3, 5)] for stop in stops[first : first + 2])
-    mixed = (round(a + (b - a) * (at - first)) for a, b in zip(one, two, strict=True))
+    start, end = ([int(stop[n : n + 2], 16) for n in (1, 3, 5)] for stop in stops[first : first + 2])
+    mixed = (round(a + (b - a) * (at - first)) for a, b in zip(start, end, strict=True))
     return "#" + "".join(f"{part:02x}" for part in mixed)

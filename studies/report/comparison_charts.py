@@ -175,7 +175,7 @@ def layer_errors(comparison: ComparisonData) -> Chart | None:
 
 def swamping(comparison: ComparisonData) -> tuple[Chart, ...]:
     """Return the charts of the FMAs without swamping, in percent, over significand bits; one for each arithmetic."""
-    found = []
+    charts = []
     for result in comparison.results:
         rows = [row for row in result.statistics.rows if row.swamping is not None] if result.statistics else []
         if not rows:
@@ -192,28 +192,28 @@ def swamping(comparison: ComparisonData) -> tuple[Chart, ...]:
             bits = accumulator_bits(rows[0].fma)
             shares = [100 * row.without_swamping(bits) for row in rows]
             rules = (Rule("x", bits, f"k = {bits}: {_span(min(shares), max(shares))}%"),)
-        found.append(
+        charts.append(
             Chart(name=f"swamping-{slug(result.name)}", title=result.name, x=x, y=y, series=tuple(series), rules=rules)
         )
-    return tuple(found)
+    return tuple(charts)
 
 
 def _span(low: float, high: float) -> str:
-    one, other = f"{low:.3g}", f"{high:.3g}"
-    return one if one == other else f"{one} to {other}"
+    low_text, high_text = f"{low:.3g}", f"{high:.3g}"
+    return low_text if low_text == high_text else f"{low_text} to {high_text}"
 
 
 def exponents(comparison: ComparisonData) -> tuple[Exponents, ...]:
     """Return the exponent histograms of each arithmetic that has them."""
-    found = []
+    charts = []
     for result in comparison.results:
         rows = result.statistics.rows if result.statistics else ()
         if (chart := exponents_of(result.name, result.name, rows)) is not None:
-            found.append(chart)
-    if found:  # the format with the narrowest range is the most interesting one
-        best = min(range(len(found)), key=lambda n: _narrowest(found[n]))
-        found[best] = replace(found[best], open=True)
-    return tuple(found)
+            charts.append(chart)
+    if charts:  # the format with the narrowest range is the most interesting one
+        best = min(range(len(charts)), key=lambda n: _narrowest(charts[n]))
+        charts[best] = replace(charts[best], open=True)
+    return tuple(charts)
 
 
 def _narrowest(chart: Exponents) -> int:
@@ -223,10 +223,10 @@ def _narrowest(chart: Exponents) -> int:
 
 def all_charts(comparison: ComparisonData) -> list[Chart | Exponents]:
     """Return all charts that have something to show."""
-    found: list[Chart | Exponents] = [accuracy(comparison)]
+    charts: list[Chart | Exponents] = [accuracy(comparison)]
     if len(comparison.results) > 1:
-        found.append(error(comparison))
+        charts.append(error(comparison))
     if (by_layer := layer_errors(comparison)) is not None:
-        found.append(by_layer)
-    found += [*swamping(comparison), *exponents(comparison)]
-    return distinct(found)
+        charts.append(by_layer)
+    charts += [*swamping(comparison), *exponents(comparison)]
+    return distinct(charts)

@@ -84,7 +84,7 @@ def findings(comparison: ComparisonData) -> list[Finding]:
     name, others = comparison.metrics[0], comparison.results[1:]
     metric = METRICS[name]
     how = "0.5 points" if metric.percent else "0.005" if name == "cosine" else "0.5%"
-    found = []
+    entries = []
     good = [r for r in others if keeps(comparison, r)]
     if good:
         by_gates = charts.has_gates(comparison)
@@ -93,34 +93,34 @@ def findings(comparison: ComparisonData) -> list[Finding]:
         text = (
             f"{name} {metric.text(best.metrics[name])}: within {how} of fp32{told}, with {_cheaper(comparison, best)}."
         )
-        found.append(Finding(f"Cheapest that keeps {name}", best.name, text, _look(comparison, best)))
+        entries.append(Finding(f"Cheapest that keeps {name}", best.name, text, _look(comparison, best)))
     elif others:
-        found.append(_none_keeps(comparison, how))
+        entries.append(_none_keeps(comparison, how))
     finite = [r for r in others if math.isfinite(r.error)]
     if finite:
         best = min(finite, key=lambda r: r.error)
         text = f"Relative error {number(best.error, 2)} of the outputs, with {_cheaper(comparison, best)}."
-        found.append(Finding("Closest to fp32", best.name, text, _look(comparison, best)))
+        entries.append(Finding("Closest to fp32", best.name, text, _look(comparison, best)))
     broken = [(r, r.breaks) for r in others if r.breaks is not None]
     if broken:
         result, layer = min(broken, key=lambda pair: (pair[1].position, -pair[1].error))
         rest = f", {len(broken) - 1} more later" if len(broken) > 1 else ""
         text = f"{result.name} has a relative error of {number(layer.error, 2)} there{rest}."
-        found.append(Finding("Breaks first", layer.name or f"contraction {layer.position}", text,
+        entries.append(Finding("Breaks first", layer.name or f"contraction {layer.position}", text,
                              _look(comparison, result)))  # fmt: skip
     elif others:
-        found.append(Finding("Breaks first", "no layer", f"All relative errors of layers are at most {BREAKS:g}."))
+        entries.append(Finding("Breaks first", "no layer", f"All relative errors of layers are at most {BREAKS:g}."))
     peer = comparison.onnxruntime
     if peer is not None and not peer.note:
         sign = "≤" if peer.holds else ">"
         text = (f"Relative error {number(peer.error, 2)} {sign} {number(AGREES, 2)}, largest difference "
                 f"{number(peer.largest, 2)}, version {peer.version}.")  # fmt: skip
         answer = "agrees" if peer.holds else "differs"
-        found.append(Finding("fp32 against onnxruntime", answer, text, bad=not peer.holds))
+        entries.append(Finding("fp32 against onnxruntime", answer, text, bad=not peer.holds))
     else:
         why = peer.note if peer is not None else "onnxruntime is not installed, or the model is not an ONNX file."
-        found.append(Finding("fp32 against onnxruntime", "not checked", why))
-    return found
+        entries.append(Finding("fp32 against onnxruntime", "not checked", why))
+    return entries
 
 
 def _none_keeps(comparison: ComparisonData, how: str) -> Finding:
@@ -156,14 +156,14 @@ def _look(comparison: ComparisonData, result: Result) -> tuple[str, int]:
 
 
 def _scatters(comparison: ComparisonData) -> list[Chart]:
-    found = [charts.accuracy(comparison)]
+    scatters = [charts.accuracy(comparison)]
     if len(comparison.results) > 1:
-        found.append(charts.error(comparison))
-    return found
+        scatters.append(charts.error(comparison))
+    return scatters
 
 
 def _layer_rows(comparison: ComparisonData) -> list[dict[str, Any]]:
-    found = []
+    rows = []
     for n, name in enumerate(charts.layer_names(comparison)):
         cells = []
         for result in comparison.results[1:]:
@@ -174,13 +174,13 @@ def _layer_rows(comparison: ComparisonData) -> list[dict[str, Any]]:
                 tint = min(1.0, max(0.0, 1 + math.log10(error) / 10)) if math.isfinite(error) else 1.0
             is_broken = error is not None and not error <= BREAKS
             cells.append({"error": error, "tint": 1.0 if error != error else tint, "broken": is_broken})
-        found.append({"position": n, "name": name, "cells": cells})
-    return found
+        rows.append({"position": n, "name": name, "cells": cells})
+    return rows
 
 
 def _notes(comparison: ComparisonData) -> list[str]:
     """Return the reasons why statistics of some layers are missing."""
-    found: list[str] = []
+    notes: list[str] = []
     for result in comparison.results:
         rows = result.statistics.rows if result.statistics is not None else ()
         for note in dict.fromkeys(row.note for row in rows if row.note):
@@ -188,8 +188,8 @@ def _notes(comparison: ComparisonData) -> list[str]:
             where = (
                 "all layers" if len(layers) == len(rows) else ", ".join(layers[:4]) + ("…" if len(layers) > 4 else "")
             )
-            found.append(f"{result.name}, {where}: {note}")
-    return found
+            notes.append(f"{result.name}, {where}: {note}")
+    return notes
 
 
 def _tables(comparison: ComparisonData) -> dict[str, Any]:

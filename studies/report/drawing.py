@@ -23,7 +23,7 @@ FEW = 16
 
 def environment(*folders: Path) -> Environment:
     """Return the environment of a page's template, which is in one of `folders` or in this one."""
-    found = Environment(
+    jinja_environment = Environment(
         loader=FileSystemLoader([*folders, Path(__file__).parent]),
         autoescape=True,
         undefined=StrictUndefined,
@@ -32,7 +32,7 @@ def environment(*folders: Path) -> Environment:
     )
     styles = "\n".join(f".c{n}{{--l:{light};--d:{dark}}}" for n, (light, dark) in enumerate(CATEGORICAL))
     styles += f"\n.ink{{--l:{INK[0]};--d:{INK[1]}}}"
-    found.globals |= {
+    jinja_environment.globals |= {
         "live": "",
         "now": lambda: round(time.time()),
         "silence": SILENCE,
@@ -41,8 +41,8 @@ def environment(*folders: Path) -> Environment:
         "shapes": SHAPES,
         "looks": looks,
     }
-    found.filters |= {"number": number, "percent": percent, "size": size, "px": lambda x: f"{x:.1f}"}
-    return found
+    jinja_environment.filters |= {"number": number, "percent": percent, "size": size, "px": lambda x: f"{x:.1f}"}
+    return jinja_environment
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -83,9 +83,9 @@ def drawn(chart: Chart, labels: str, height: float = HEIGHT) -> Drawing:
 def looks(chart: Chart) -> list[dict[str, str]]:
     """Return the labels and the colours of the series of a chart, for a key."""
     return [
-        {"label": one.label, "light": light, "dark": dark}
-        for one in chart.series
-        for light, dark in [colour(one.colour)]
+        {"label": series.label, "light": light, "dark": dark}
+        for series in chart.series
+        for light, dark in [colour(series.colour)]
     ]
 
 

@@ -26,9 +26,9 @@ def histograms(chart: Exponents, width: float, alone: bool = False) -> str:
         parts += _ticks(chart, left, top + rows * _ROW, wide)
     total = top + rows * _ROW + 24
     head = f'viewBox="0 0 {width:g} {total:g}" width="{width:g}" height="{total:g}"'
-    kind = f'xmlns="http://www.w3.org/2000/svg" {head}' if alone else f'class="drawing" {head}'
+    attributes = f'xmlns="http://www.w3.org/2000/svg" {head}' if alone else f'class="drawing" {head}'
     label = html.escape(chart.title)
-    return f'<svg {kind} role="img" aria-label="{label}">{STYLE if alone else ""}{"".join(parts)}</svg>'
+    return f'<svg {attributes} role="img" aria-label="{label}">{STYLE if alone else ""}{"".join(parts)}</svg>'
 
 
 def _cell(

@@ -23,11 +23,11 @@ def picture_command(comparison: ComparisonData) -> str:
         model = repr(comparison.model) if Path(comparison.model).suffix in (".onnx", ".pt2", ".mlir") else "model"
         return f'numc.graph({model}, inputs{fma}).write("model.html")'
     words = shlex.split(comparison.commands[0])
-    given = list(itertools.pairwise(words))
-    data = [word for option, value in given if option == "--data" for word in (option, value)]
+    pairs = list(itertools.pairwise(words))
+    data = [word for option, value in pairs if option == "--data" for word in (option, value)]
     if not data:
         return ""
-    policies = [value for option, value in given if option == "--policy" and Path(value).stem == result.name]
+    policies = [value for option, value in pairs if option == "--policy" and Path(value).stem == result.name]
     if policies:
         arithmetic = ["--policy", policies[0]]
     else:

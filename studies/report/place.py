@@ -31,11 +31,11 @@ def apart(wanted: Sequence[float], low: float, high: float, gap: float = LINE) -
             middle = max(low + half, min(high - half, middle))
         half = gap * (len(run) - 1) / 2
         blocks.append((max(low + half, min(high - half, middle)), run))
-    found = [0.0] * len(wanted)
+    positions = [0.0] * len(wanted)
     for middle, run in blocks:
-        for place, n in enumerate(run):
-            found[n] = middle + gap * (place - (len(run) - 1) / 2)
-    return found
+        for index, n in enumerate(run):
+            positions[n] = middle + gap * (index - (len(run) - 1) / 2)
+    return positions
 
 
 def distinct(texts: Sequence[str], most: int) -> list[str]:
@@ -117,16 +117,16 @@ def place_texts(
 
 
 def _groups(points: Sequence[tuple[float, float]], width: float, height: float) -> list[list[int]]:
-    found: list[list[int]] = []
+    groups: list[list[int]] = []
     for n, (x, y) in enumerate(points):
-        for group in found:
+        for group in groups:
             a, b = points[group[0]]
             if abs(x - a) * width < 2 * MARKER and abs(y - b) * height < 2 * MARKER:
                 group.append(n)
                 break
         else:
-            found.append([n])
-    return found
+            groups.append([n])
+    return groups
 
 
 def _points_box(point: tuple[float, float], width: float, height: float) -> Rectangle:

@@ -26,15 +26,15 @@ def draw(charts: Iterable[Chart | Exponents], folder: Path) -> list[Path]:
     written: list[Path] = []
     for chart in charts:
         text = histograms(chart, 900, alone=True) if isinstance(chart, Exponents) else _drawing(chart)
-        for kind, data in (("svg", text.encode()), ("png", png(text))):
-            path = folder / f"{chart.name}.{kind}"
+        for suffix, data in (("svg", text.encode()), ("png", png(text))):
+            path = folder / f"{chart.name}.{suffix}"
             write_whole(path, lambda file, data=data: file.write(data))  # type: ignore[misc]
             written.append(path)
     return written
 
 
 def _drawing(chart: Chart) -> str:
-    lines = [one for one in chart.series if one.line and not one.faint]
+    lines = [series for series in chart.series if series.line and not series.faint]
     labels = "ends" if lines and len(lines) <= 12 else "points" if not lines and len(chart.series) <= 40 else ""
     return Drawing(chart, labels).svg(_WIDE, alone=True)
 

@@ -88,7 +88,7 @@ class Drawing:
         parts += [part for rule in chart.rules for part in _rule_text(chart, box, rule)]
         parts += _guide(chart, box)
         parts += ['<g class="lines">', *self._lines(box), "</g>"]
-        parts += [part for one in chart.series for part in self._points(one, box)]
+        parts += [part for series in chart.series for part in self._points(series, box)]
         parts += self._texts(box)
         parts += _bands(chart.bands, chart.x, box)
         if alone:
@@ -124,27 +124,27 @@ class Drawing:
         return 4.6 * max(map(len, self._names(box).values()), default=0)
 
     def _ends(self, width: float) -> list[str]:
-        labels = [one.label for one in self.chart.series if one.line and not one.faint]
+        labels = [series.label for series in self.chart.series if series.line and not series.faint]
         return distinct(labels, 20 if width > 400 else 12)
 
     def _lines(self, box: Box) -> Iterator[str]:
         """Lines; one that lies on others is dashed, so that they stay visible."""
         chart, before = self.chart, list[Series]()
-        for one in chart.series:
-            yield from self._area(one, box)
-        for one in chart.series:
-            if not one.line:
+        for series in chart.series:
+            yield from self._area(series, box)
+        for series in chart.series:
+            if not series.line:
                 continue
-            points = [(box.x(chart.x, x), box.y(chart.y, y)) for x, y in one.points]
-            gaps = 0 if self.thin else sum(_covers(chart, one, other, box) for other in before)
-            before.append(one)
-            width = 0.8 if one.faint else 1.6 if self.thin else 2.25
+            points = [(box.x(chart.x, x), box.y(chart.y, y)) for x, y in series.points]
+            gaps = 0 if self.thin else sum(_covers(chart, series, other, box) for other in before)
+            before.append(series)
+            width = 0.8 if series.faint else 1.6 if self.thin else 2.25
             more = f' stroke-dasharray="8 {8 * gaps}"' if gaps else ""
-            more += ' opacity=".4"' if one.faint else ""
+            more += ' opacity=".4"' if series.faint else ""
             path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
             yield (
                 f'<polyline class="line k" points="{path}" fill="none" stroke-width="{width}" stroke-linejoin="round"'
-                f"{more} {stroked(colour(one.colour))}><title>{html.escape(one.label)}</title></polyline>"
+                f"{more} {stroked(colour(series.colour))}><title>{html.escape(series.label)}</title></polyline>"
             )
 
     def _area(self, one: Series, box: Box) -> Iterator[str]:
@@ -177,16 +177,16 @@ class Drawing:
         if self.labels == "points":
             yield from _beside(chart, box)
         elif self.labels == "ends":
-            lines = [one for one in chart.series if one.line and not one.faint and one.points]
-            ends = [box.y(chart.y, one.points[-1][1]) for one in lines]
+            lines = [series for series in chart.series if series.line and not series.faint and series.points]
+            ends = [box.y(chart.y, series.points[-1][1]) for series in lines]
             places = apart(ends, box.top, box.top + box.height)
-            for one, text, end, to in zip(lines, self._ends(box.width + 80), ends, places, strict=True):
-                x, right = box.x(chart.x, one.points[-1][0]), box.left + box.width
+            for series, text, end, to in zip(lines, self._ends(box.width + 80), ends, places, strict=True):
+                x, right = box.x(chart.x, series.points[-1][0]), box.left + box.width
                 corners = ((x + 7, end), (right + 4, end), (right + 11, to), (right + 15, to))
                 path = " ".join(f"{a:.1f},{b:.1f}" for a, b in corners)
-                shade = colour(one.colour)
+                shade = colour(series.colour)
                 yield f'<polyline class="leader k" points="{path}" fill="none" opacity=".55" {stroked(shade)}/>'
-                yield written(right + 18, to + 4, text, shade, weight=600, told=one.label)
+                yield written(right + 18, to + 4, text, shade, weight=600, told=series.label)
 
 
 def marker(shape: int, x: float, y: float, shade: tuple[str, str], told: str = "") -> str:
@@ -199,8 +199,8 @@ def marker(shape: int, x: float, y: float, shade: tuple[str, str], told: str = "
 
 
 def _beside(chart: Chart, box: Box) -> Iterator[str]:
-    places = [(chart.x.place(x), 1 - chart.y.place(y)) for one in chart.series for x, y in one.points[:1]]
-    labels = distinct([one.label for one in chart.series], 22 if box.width > 360 else 15)
+    places = [(chart.x.place(x), 1 - chart.y.place(y)) for series in chart.series for x, y in series.points[:1]]
+    labels = distinct([series.label for series in chart.series], 22 if box.width > 360 else 15)
     for group in place_texts(places, labels, box.width, box.height):
         x, y = places[group.members[0]]
         x, y = box.left + x * box.width, box.top + y * box.height
@@ -212,15 +212,15 @@ def _beside(chart: Chart, box: Box) -> Iterator[str]:
             )
         first = y + group.dy - LINE * (len(group.members) - 1) / 2
         for number, n in enumerate(group.members):
-            one, anchor = chart.series[n], "start" if group.dx > 0 else "end"
+            series, anchor = chart.series[n], "start" if group.dx > 0 else "end"
             yield written(
                 x + group.dx,
                 first + number * LINE + 4,
                 labels[n],
-                colour(one.colour),
+                colour(series.colour),
                 anchor=anchor,
                 weight=600,
-                told=one.label,
+                told=series.label,
                 more=_HALO,
             )
 

@@ -59,30 +59,30 @@ class Graph:
 def reduced(after: Before) -> tuple[tuple[int, ...], ...]:
     """Return the transitive reduction: without what another operation that has to come before waits for already."""
     ancestors: list[int] = []  # sets of operations, as bits
-    found = []
+    reduction = []
     for before in after:
         known, kept = 0, []
-        for one in sorted(set(before), reverse=True):
-            if not known >> one & 1:
-                kept.append(one)
-                known |= ancestors[one] | 1 << one
+        for predecessor in sorted(set(before), reverse=True):
+            if not known >> predecessor & 1:
+                kept.append(predecessor)
+                known |= ancestors[predecessor] | 1 << predecessor
         ancestors.append(known)
-        found.append(tuple(reversed(kept)))
-    return tuple(found)
+        reduction.append(tuple(reversed(kept)))
+    return tuple(reduction)
 
 
 def accumulated(times: Sequence[float], after: Before) -> list[float]:
     """Return for every operation the time of the longest path that ends with it."""
-    found: list[float] = []
+    lengths: list[float] = []
     for time, before in zip(times, after, strict=True):
-        found.append(time + max((found[one] for one in before), default=0))
-    return found
+        lengths.append(time + max((lengths[predecessor] for predecessor in before), default=0))
+    return lengths
 
 
 def rests(times: Sequence[float], after: Before) -> list[float]:
     """Return for every operation the time of the longest path that begins with it."""
-    found = list(times)
+    lengths = list(times)
     for number in range(len(times) - 1, -1, -1):
-        for one in after[number]:
-            found[one] = max(found[one], times[one] + found[number])
-    return found
+        for predecessor in after[number]:
+            lengths[predecessor] = max(lengths[predecessor], times[predecessor] + lengths[number])
+    return lengths

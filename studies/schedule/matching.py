@@ -26,7 +26,10 @@ def matching(after: Before, weights: Sequence[float], rests: Sequence[float]) ->
             consumers.setdefault(producer, []).append(consumer)
     heaviest = sorted(consumers, key=lambda producer: -weights[producer])
     matched = set(_greedy(heaviest, consumers).values())
-    of_consumer = {consumer: [one for one in producers if one in matched] for consumer, producers in enumerate(after)}
+    of_consumer = {
+        consumer: [candidate for candidate in producers if candidate in matched]
+        for consumer, producers in enumerate(after)
+    }
     return _greedy(sorted(of_consumer, key=lambda consumer: -rests[consumer]), of_consumer)
 
 

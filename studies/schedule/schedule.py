@@ -105,8 +105,8 @@ class Schedule:
         """
         of = {number: stream for stream, members in enumerate(self.streams) for number in members}
         operations = self.graph.operations
-        of_roles = len({one.role for one in operations if one.role}) > 1  # else the kinds say more
-        names = [(one.role if of_roles else "") or one.kind or "operation" for one in operations]
+        of_roles = len({operation.role for operation in operations if operation.role}) > 1  # else the kinds say more
+        names = [(operation.role if of_roles else "") or operation.kind or "operation" for operation in operations]
         bars = [(of[n], self.begins[n], self.ends[n], name) for n, name in enumerate(names)]
         memory = {"side by side": self.live(), "one after the other": self.sequence_live()}
         if not self.graph.has_sizes:
@@ -147,22 +147,22 @@ def schedule(graph: Graph, threads: int, memory: int | None = None) -> Schedule:
     weights, priority = accumulated(times, after), rests(times, after)
     pairs = matching(after, weights, priority)
     sequence = in_sequence(graph, threads)
-    found = side_by_side(graph, after, priority, threads, memory)
-    if max(found[1], default=0.0) > max(sequence[1], default=0.0):
-        found = sequence
-    streams = _streams(pairs, found)
+    chosen_times = side_by_side(graph, after, priority, threads, memory)
+    if max(chosen_times[1], default=0.0) > max(sequence[1], default=0.0):
+        chosen_times = sequence
+    streams = _streams(pairs, chosen_times)
     of = {number: stream for stream, members in enumerate(streams) for number in members}
     return Schedule(
         graph=graph,
         threads=threads,
         memory=memory,
-        begins=tuple(found[0]),
-        ends=tuple(found[1]),
+        begins=tuple(chosen_times[0]),
+        ends=tuple(chosen_times[1]),
         streams=streams,
-        waits=sum(of[one] != of[number] for number, before in enumerate(after) for one in before),
+        waits=sum(of[predecessor] != of[number] for number, before in enumerate(after) for predecessor in before),
         weight=sum(weights[producer] for producer in pairs),
         sequence=max(sequence[1], default=0.0),
-        peak=_peak(graph, found),
+        peak=_peak(graph, chosen_times),
         sequence_peak=_peak(graph, sequence),
     )
 
@@ -176,7 +176,7 @@ def _streams(pairs: dict[int, int], times: Times) -> tuple[tuple[int, ...], ...]
     for chain in sorted(chains, key=lambda chain: begins[chain[0]]):
         for stream in streams:
             joined = sorted([*stream, *chain], key=lambda number: (begins[number], ends[number]))
-            if all(ends[one] <= begins[next_] for one, next_ in itertools.pairwise(joined)):
+            if all(ends[previous] <= begins[next_] for previous, next_ in itertools.pairwise(joined)):
                 stream[:] = joined
                 break
         else:
@@ -202,10 +202,10 @@ def _live(graph: Graph, times: Times) -> list[tuple[float, int]]:
         changes[begin] = changes.get(begin, 0) + size
         if not buffer.result:
             changes[end] = changes.get(end, 0) - size
-    found: list[tuple[float, int]] = []
+    usage: list[tuple[float, int]] = []
     for time in sorted(changes):
-        found.append((time, changes[time] + (found[-1][1] if found else 0)))
-    return found
+        usage.append((time, changes[time] + (usage[-1][1] if usage else 0)))
+    return usage
 
 
 def _peak(graph: Graph, times: Times) -> int | None:

@@ -36,8 +36,8 @@ def side_by_side(graph: Graph, after: Before, priority: Sequence[float], threads
     waits = [len(set(before)) for before in after]
     followers: list[list[int]] = [[] for _ in range(count)]
     for number, before in enumerate(after):
-        for one in set(before):
-            followers[one].append(number)
+        for predecessor in set(before):
+            followers[predecessor].append(number)
     room = None if memory is None else _Room(graph, memory)
     ready = sorted((n for n in range(count) if not waits[n]), key=lambda n: (-priority[n], n))
     left: dict[int, float] = {}  # of every operation that runs, the part that is still to do

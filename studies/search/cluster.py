@@ -72,8 +72,8 @@ class Cluster:
 
     def _check(self) -> None:
         """Raise NumcError if a worker has no numc, or another one."""
-        found = self._client.run(identity, on_error="return")
-        for worker, version in sorted(found.items()):
+        versions = self._client.run(identity, on_error="return")
+        for worker, version in sorted(versions.items()):
             if version != identity():
                 has = f"numc {version}" if isinstance(version, str) else f"no numc ({shortened(version, 100)})"
                 want = f"the search has numc {identity()}: install the same everywhere"

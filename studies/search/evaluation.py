@@ -71,10 +71,10 @@ def message(
     ``open`` may be set to the policy of one program that serves many policies, with the widths of each.
     """
     about, parts = ({}, []) if model is None else to_message(model)
-    found = {
+    shared = {
         "model": about,
         "parts": parts,
-        "data": {split: vars(one) for split, one in data.items()},
+        "data": {split: vars(split_data) for split, split_data in data.items()},
         "metric": metric,
         "output": output,
         "function": function,
@@ -82,9 +82,9 @@ def message(
     hashed = hashlib.sha256(json.dumps([about, metric, output, function, identity()], default=vars).encode())
     for part in parts:
         hashed.update(part)
-    for split, one in sorted(data.items()):
-        hashed.update(f"{split} {one.sha256()}".encode())
-    return {**found, "threads": threads, "open": "", "digest": hashed.hexdigest()}
+    for split, split_data in sorted(data.items()):
+        hashed.update(f"{split} {split_data.sha256()}".encode())
+    return {**shared, "threads": threads, "open": "", "digest": hashed.hexdigest()}
 
 
 def named(text: str) -> Callable[[str, str], float]:
@@ -93,12 +93,12 @@ def named(text: str) -> Callable[[str, str], float]:
     if not (colon and module and name):
         raise NumcError(f"evaluate {quoted(text)}: want MODULE:FUNCTION, such as my_study:accuracy")
     try:
-        found = import_module(module)
+        imported = import_module(module)
     except ImportError as error:
         raise NumcError(f"evaluate {quoted(text)}: cannot import it: {shortened(error, 200)}") from None
-    function = getattr(found, name, None)
+    function = getattr(imported, name, None)
     if not callable(function):
-        near = did_you_mean(name, [one for one in vars(found) if callable(getattr(found, one))])
+        near = did_you_mean(name, [attribute for attribute in vars(imported) if callable(getattr(imported, attribute))])
         raise NumcError(f"evaluate {quoted(text)}: {module} has no function {quoted(name)}{near}")
     return function  # type: ignore[no-any-return]
 
@@ -137,8 +137,8 @@ class Evaluator:
         reference = self._reference(split, data) if metric in ("cosine", "mse") and data.kind != "values" else None
         run, sums = self._program(policy), Sums((metric,))
         for step, (inputs, labels) in enumerate(data):
-            found = run(inputs, step)
-            sums.add(found, found if reference is None else reference[step], labels)
+            outputs = run(inputs, step)
+            sums.add(outputs, outputs if reference is None else reference[step], labels)
         return sums.values()[metric]
 
     def _reference(self, split: str, data: Data) -> list[Array]:
@@ -183,18 +183,20 @@ class Evaluator:
         wanted: dict[str, set[str]] = {}
         for entry in program.widths:
             wanted.setdefault(entry.layer, set()).add(entry.operand)
-        found: dict[str, dict[str, tuple[int, int]]] = {}
+        by_layer: dict[str, dict[str, tuple[int, int]]] = {}
         for decision in parse_policy(policy).decide(self._layers):
             name, fma = decision.layer.name, decision.fma
             if decision.layer.position is None or name not in wanted:
                 continue
             operands = {"a": fma.a, "b": fma.b, "product": fma.product}
             widths = {
-                key: _bits(one.format) for key, one in operands.items() if one is not None and key in wanted[name]
+                key: _bits(conversion.format)
+                for key, conversion in operands.items()
+                if conversion is not None and key in wanted[name]
             }
-            if found.setdefault(glob.escape(name), widths) != widths:
+            if by_layer.setdefault(glob.escape(name), widths) != widths:
                 return None
-        return found if len(found) == len(wanted) else None
+        return by_layer if len(by_layer) == len(wanted) else None
 
 
 def _bits(fmt: Any) -> tuple[int, int]:

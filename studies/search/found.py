@@ -73,19 +73,19 @@ class Search:
 
     def front(self) -> tuple[Trial, ...]:
         """Return the trials that are better than every cheaper one, the cheapest first."""
-        found: list[Trial] = []
+        front: list[Trial] = []
         for trial in sorted(self.trials, key=lambda trial: (trial.cost, trial.worse, trial.number)):
-            if math.isfinite(trial.worse) and (not found or trial.worse < found[-1].worse):
-                found.append(trial)
-        return tuple(found)
+            if math.isfinite(trial.worse) and (not front or trial.worse < front[-1].worse):
+                front.append(trial)
+        return tuple(front)
 
     def steps(self) -> tuple[Trial, ...]:
         """Return the trials that were the cheapest within the tolerance when they were evaluated."""
-        found: list[Trial] = []
+        steps: list[Trial] = []
         for trial in self.trials:
-            if trial.holds and (not found or trial.cost < found[-1].cost):
-                found.append(trial)
-        return tuple(found)
+            if trial.holds and (not steps or trial.cost < steps[-1].cost):
+                steps.append(trial)
+        return tuple(steps)
 
     def missed(self) -> float | None:
         """Return by how much the policy is worse on the report split, if that is more than the tolerance."""

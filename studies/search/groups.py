@@ -30,15 +30,15 @@ def groups(layers: Sequence[Layer], by: str, only: Sequence[str] = ()) -> tuple[
     """
     if by not in BY:
         raise NumcError(f"by {quoted(by)}: unknown{did_you_mean(str(by), BY)}: want {', '.join(BY)}")
-    found = tuple(dict.fromkeys(_group(layer, by) for layer in layers if layer.position is not None))
-    if not found:
+    all_groups = tuple(dict.fromkeys(_group(layer, by) for layer in layers if layer.position is not None))
+    if not all_groups:
         raise NumcError("search: the model has no contractions, and so no choice")
-    names = [group.name for group in found]
+    names = [group.name for group in all_groups]
     for pattern in only:
         if not any(fnmatchcase(name, pattern) for name in names):
             near, listed = did_you_mean(pattern, names), ", ".join(map(shortened, names[:12]))
             raise NumcError(f"only {quoted(pattern)}: no such {by}{near}: the model has {listed}")
-    return tuple(g for g in found if not only or any(fnmatchcase(g.name, pattern) for pattern in only))
+    return tuple(g for g in all_groups if not only or any(fnmatchcase(g.name, pattern) for pattern in only))
 
 
 def shares(layers: Sequence[Layer], among: Sequence[Group], by: str) -> dict[str, float]:

@@ -112,13 +112,13 @@ def width_space(text: str = WIDTHS, settings: str | None = None) -> Space:
     """Return the space of a text such as ``e=2..8 m=1,2,4``. Raises NumcError for a text that is not a space."""
     axes: dict[str, Axis] = {}
     for word in checked_text(text, "space", _MAX_LENGTH).split():
-        found = _AXIS.fullmatch(word)
-        if found is None:
+        match = _AXIS.fullmatch(word)
+        if match is None:
             raise NumcError(f"space {quoted(word)}: want NAME=LOW..HIGH or NAME=N,N,..., such as {quoted(WIDTHS)}")
-        if found[1] in axes or found[1] == OPERATOR:
-            why = "is given twice" if found[1] in axes else "is the name of operators"
-            raise NumcError(f"space {quoted(word)}: {quoted(found[1])} {why}: name every width once")
-        axes[found[1]] = Axis(found[1], tuple(map(str, _numbers(word, found[2]))))
+        if match[1] in axes or match[1] == OPERATOR:
+            why = "is given twice" if match[1] in axes else "is the name of operators"
+            raise NumcError(f"space {quoted(word)}: {quoted(match[1])} {why}: name every width once")
+        axes[match[1]] = Axis(match[1], tuple(map(str, _numbers(word, match[2]))))
     if not axes:
         raise NumcError(f"space {quoted(text)}: is empty: want widths such as {quoted(WIDTHS)}")
     return _checked(Space(tuple(axes.values()), settings or SETTINGS))
@@ -137,8 +137,8 @@ def ordered(space: Space, cost: Mapping[Choice, float]) -> Space:
 
 
 def _numbers(word: str, text: str) -> list[int]:
-    if (found := _RANGE.fullmatch(text)) is not None:
-        low, high = int(found[1]), int(found[2])
+    if (match := _RANGE.fullmatch(text)) is not None:
+        low, high = int(match[1]), int(match[2])
         if low > high:
             raise NumcError(f"space {quoted(word)}: nothing is from {low} to {high}: want the lower end first")
         return list(range(low, high + 1))
@@ -167,6 +167,6 @@ def _checked(space: Space) -> Space:
         try:
             parse_policy(f"default {text}")
         except NumcError as error:
-            found = str(error).splitlines()[0].removeprefix("policy:1: ")
-            raise NumcError(f"space: {quoted(text)}: {found}") from None
+            reason = str(error).splitlines()[0].removeprefix("policy:1: ")
+            raise NumcError(f"space: {quoted(text)}: {reason}") from None
     return space

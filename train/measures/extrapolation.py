@@ -20,9 +20,9 @@ def speed_up(shares: Mapping[str, float], seconds: Mapping[str, float], base: st
     Raises NumcError for other shares, and for an arithmetic without seconds. Source: section 6.7 of J. Osorio Rios,
     "Adapting Floating-Point Precision to Accelerate Deep Neural Network Training" (2023).
     """
-    for what, given in (("shares", shares), ("seconds", seconds)):
-        checked(given, what, Mapping, "a mapping from arithmetics to numbers")
-        for name, value in given.items():
+    for what, numbers in (("shares", shares), ("seconds", seconds)):
+        checked(numbers, what, Mapping, "a mapping from arithmetics to numbers")
+        for name, value in numbers.items():
             least = "0 or more" if what == "shares" else "more than 0"
             right = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
             if not right or value < 0 or (what == "seconds" and value == 0):

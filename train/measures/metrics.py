@@ -59,9 +59,9 @@ def ndcg(scores: npt.ArrayLike, relevance: npt.ArrayLike, k: int = 20) -> float:
     if not counted.any():
         raise NumcError("ndcg: no user has a relevant item: want at least one relevance above 0")
     weights = 1 / np.log2(np.arange(2, k + 2))
-    found = np.take_along_axis(gains, np.argsort(-x, axis=1, kind="stable")[:, :k], axis=1) @ weights
+    dcg = np.take_along_axis(gains, np.argsort(-x, axis=1, kind="stable")[:, :k], axis=1) @ weights
     best = -np.sort(-gains, axis=1)[:, :k] @ weights
-    return float((found[counted] / best[counted]).mean())
+    return float((dcg[counted] / best[counted]).mean())
 
 
 @in_default_environment
@@ -71,14 +71,14 @@ def bleu(texts: Sequence[str], references: Sequence[str]) -> float:
     texts, references: one text for each sentence. Raises NumcError for lists of different or no length, and without
     the package sacrebleu.
     """
-    found, wanted = checked_texts(texts, "texts"), checked_texts(references, "references")
-    if len(found) != len(wanted) or not found:
-        raise NumcError(f"bleu: got {len(found)} texts and {len(wanted)} references, want as many, at least one")
+    hypotheses, wanted = checked_texts(texts, "texts"), checked_texts(references, "references")
+    if len(hypotheses) != len(wanted) or not hypotheses:
+        raise NumcError(f"bleu: got {len(hypotheses)} texts and {len(wanted)} references, want as many, at least one")
     try:
         import sacrebleu
     except ImportError:
         raise NumcError("bleu: needs the package sacrebleu, which is not installed: pip install 'numc[bleu]'") from None
-    return float(sacrebleu.corpus_bleu(found, [wanted]).score)
+    return float(sacrebleu.corpus_bleu(hypotheses, [wanted]).score)
 
 
 def _numbers(given: npt.ArrayLike, what: str) -> npt.NDArray[np.float64]:

@@ -67,10 +67,10 @@ class TimeToAccuracy:
         self._machine = machine if isinstance(machine, Machine) else load_machine(machine)
         self._target = _real(target, "target")
         self._batch = checked_integer(batch, "batch", 1, 2**63 - 1)
-        found = decisions_of(model, inputs, Options(), training=True, shapes=shapes)
+        decisions = decisions_of(model, inputs, Options(), training=True, shapes=shapes)
         # Positions, which a policy can name, begin anew in every graph.
         self._graphs: list[list[Layer]] = []
-        for layer in (one.layer for one in found if one.layer.position is not None):
+        for layer in (decision.layer for decision in decisions if decision.layer.position is not None):
             if layer.position == 0:
                 self._graphs.append([])
             self._graphs[-1].append(layer)
@@ -89,10 +89,10 @@ class TimeToAccuracy:
             arithmetic = self._policy(arithmetic)
         key, chosen = named(arithmetic)
         if key not in self._known:
-            decisions = [one for graph in self._graphs for one in chosen.policy().decide(graph)]
-            found = report(decisions, self._machine, free=self._batch)
-            assert found.latency is not None
-            self._known[key] = Spent(found.latency, found.energy)
+            decisions = [decision for graph in self._graphs for decision in chosen.policy().decide(graph)]
+            estimate = report(decisions, self._machine, free=self._batch)
+            assert estimate.latency is not None
+            self._known[key] = Spent(estimate.latency, estimate.energy)
         each, before = self._known[key], self._spent
         joules = None if before.joules is None or each.joules is None else before.joules + each.joules
         self._spent = Spent(before.seconds + each.seconds, joules)
@@ -134,12 +134,12 @@ class TimeToAccuracy:
         """Return the widths as a policy. Raises NumcError unless they name all contractions, and nothing else."""
         names = list(dict.fromkeys(layer.name for graph in self._graphs for layer in graph))
         rules = []
-        for pattern, given in widths.items():
+        for pattern, layer_widths in widths.items():
             if not any(fnmatch.fnmatchcase(name, str(pattern)) for name in names):
                 near = did_you_mean(str(pattern), names)
                 raise NumcError(f"widths: unknown layer {quoted(pattern)}{near}: want {shortened(', '.join(names))}")
             what = f"widths of {quoted(pattern)}"
-            bits = checked(given, what, Mapping, "{'a': BITS, 'b': BITS}")
+            bits = checked(layer_widths, what, Mapping, "{'a': BITS, 'b': BITS}")
             if set(bits) != {"a", "b"}:
                 raise NumcError(f"{what}: got {shortened(dict(bits))}, want the bits of a and of b")
             a, b = (checked_integer(bits[operand], f"{what}, {operand}", 1, 23) for operand in "ab")

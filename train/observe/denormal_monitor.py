@@ -46,19 +46,19 @@ class DenormalMonitor(EpochStatistics):
         Raises NumcError for another one.
         """
         _check(count)
-        found: dict[tuple[str, str], Peak] = {}
+        peaks: dict[tuple[str, str], Peak] = {}
         for row in self.rows:
             for contraction in row.statistics.rows:
                 for name, tensor in contraction.tensors.items():
                     fraction, key = tensor.most.get(count, 0.0), (contraction.layer, name)
-                    if key not in found or fraction > found[key].fraction:
-                        found[key] = Peak(fraction, row.epoch, row.step)
-        return found
+                    if key not in peaks or fraction > peaks[key].fraction:
+                        peaks[key] = Peak(fraction, row.epoch, row.step)
+        return peaks
 
     def curve(self, layer: str, tensor: str, count: str = "rounded_subnormals") -> dict[int, float]:
         """Return the fraction of one tensor in every observed step. Raises NumcError for a tensor that is not there."""
         _check(count)
-        found: dict[int, float] = {}
+        curve: dict[int, float] = {}
         for row in self.rows:
             fractions = [
                 contraction.tensors[tensor].most.get(count, 0.0)
@@ -66,12 +66,12 @@ class DenormalMonitor(EpochStatistics):
                 if contraction.layer == layer and tensor in contraction.tensors
             ]
             if fractions:
-                found[row.step] = max(fractions)
-        if not found:
-            known = [f"{one} {name}" for one, name in self.maxima()]
+                curve[row.step] = max(fractions)
+        if not curve:
+            known = [f"{known_layer} {name}" for known_layer, name in self.maxima()]
             near = did_you_mean(f"{layer} {tensor}", known)
             raise NumcError(f"no tensor {quoted(tensor)} of a layer {quoted(layer)} was observed{near}")
-        return found
+        return curve
 
 
 def _check(count: str) -> None:

@@ -39,10 +39,10 @@ class StepStatistics:
     def from_json(cls, data: str | Mapping[str, Any]) -> StepStatistics:
         """Return the statistics that `to_json` gave; `data` may be its text. Raises NumcError for anything else."""
         try:
-            given = parsed(data) if isinstance(data, str) else data
-            if type(given["epoch"]) is not int or type(given["step"]) is not int:
+            fields = parsed(data) if isinstance(data, str) else data
+            if type(fields["epoch"]) is not int or type(fields["step"]) is not int:
                 raise TypeError("a number of another type")
-            return cls(given["epoch"], given["step"], Statistics.from_json(given["statistics"]))
+            return cls(fields["epoch"], fields["step"], Statistics.from_json(fields["statistics"]))
         except (LookupError, TypeError, ValueError, RecursionError) as error:
             raise NumcError(
                 f"not the statistics of a step ({shortened(error, 60)}): want what EpochStatistics writes"
@@ -158,11 +158,11 @@ class EpochStatistics:
 
     def epochs(self) -> dict[int, Statistics]:
         """Return the statistics of every epoch, those of its observed steps together."""
-        found: dict[int, Statistics] = {}
+        epochs: dict[int, Statistics] = {}
         for row in self._rows:
-            before = found.get(row.epoch)
-            found[row.epoch] = row.statistics if before is None else before + row.statistics
-        return found
+            before = epochs.get(row.epoch)
+            epochs[row.epoch] = row.statistics if before is None else before + row.statistics
+        return epochs
 
     def without_swamping(
         self, k: int, *, nonzero: bool = False, layer: str | None = None, role: str | None = None
@@ -172,8 +172,8 @@ class EpochStatistics:
         The arguments are those of Statistics.without_swamping. Epochs in which nothing was counted are left out.
         """
         shares = {
-            epoch: found.without_swamping(k, nonzero=nonzero, layer=layer, role=role)
-            for epoch, found in self.epochs().items()
+            epoch: statistics.without_swamping(k, nonzero=nonzero, layer=layer, role=role)
+            for epoch, statistics in self.epochs().items()
         }
         return {epoch: share for epoch, share in shares.items() if share is not None}
 
@@ -201,13 +201,13 @@ def read_statistics(file: str | os.PathLike[str]) -> list[StepStatistics]:
         *lines, _ = path.read_text(encoding="utf-8", errors="replace").split("\n")
     except OSError as error:
         raise NumcError(f"{path}: cannot read: {error.strerror or error}") from None
-    found = []
+    steps = []
     for number, line in enumerate(lines, 1):
         try:
-            found.append(StepStatistics.from_json(line))
+            steps.append(StepStatistics.from_json(line))
         except NumcError as error:
             raise NumcError(f"{path}: line {number}: {error}") from None
-    return found
+    return steps
 
 
 def _line(row: StepStatistics) -> str:

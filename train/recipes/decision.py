@@ -43,12 +43,12 @@ class Decision:
     def from_json(cls, data: str | Mapping[str, Any]) -> Decision:
         """Return the decision that `to_json` gave; `data` may be its text. Raises NumcError for anything else."""
         try:
-            given = parsed(data) if isinstance(data, str) else data
-            values = {str(name): float.fromhex(value) for name, value in given["hex"].items()}
-            texts = [given[key] for key in ("used", "next", "reason")]
-            if type(given["step"]) is not int or not all(isinstance(text, str) for text in texts):
+            fields = parsed(data) if isinstance(data, str) else data
+            values = {str(name): float.fromhex(value) for name, value in fields["hex"].items()}
+            texts = [fields[key] for key in ("used", "next", "reason")]
+            if type(fields["step"]) is not int or not all(isinstance(text, str) for text in texts):
                 raise TypeError("a field of another type")
-            return cls(given["step"], texts[0], values, *texts[1:])
+            return cls(fields["step"], texts[0], values, *texts[1:])
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
             raise NumcError(
                 f"not a decision of a recipe ({shortened(error, 60)}): want what Decision.to_json returns"

@@ -192,8 +192,8 @@ def average_drop(losses: Sequence[float], *, monitor: int = 10, average: int = 5
     """
     monitor = checked_integer(monitor, "monitor", 1, _LARGEST)
     averages = _Averages(monitor, checked_integer(average, "average", 1, _LARGEST), _one_of(loss, "loss", LOSSES))
-    numbers = [_real(one, "losses", "finite numbers") for one in checked(losses, "losses", Sequence, "numbers")]
-    drops = [drop for one in numbers if (drop := averages.take(one)) is not None]
+    numbers = [_real(number, "losses", "finite numbers") for number in checked(losses, "losses", Sequence, "numbers")]
+    drops = [drop for number in numbers if (drop := averages.take(number)) is not None]
     if not drops:
         raise NumcError(f"losses: got {len(losses)}, want those of more than {_FIRST * monitor} steps")
     return sum(drops) / len(drops)

@@ -108,9 +108,9 @@ class Fast(Recipe):
             self._layers = _numbered(contractions)
         if self._block != self.step // self._every:
             self._block, self._tensors, self._operands = self.step // self._every, {}, {}
-        found = {row["layer"]: {operand: self._tensor(row, operand) for operand in "ab"} for row in contractions}
-        self._operands |= found
-        return found
+        widths = {row["layer"]: {operand: self._tensor(row, operand) for operand in "ab"} for row in contractions}
+        self._operands |= widths
+        return widths
 
     def _tensor(self, row: Mapping[str, Any], operand: str) -> WidthByRatio:
         layer, kind = _layer_of(row), _KIND[row["role"], operand]
@@ -160,13 +160,13 @@ class Fast(Recipe):
 
 def _numbered(contractions: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     """Return the number of every layer, in the order of the forward pass."""
-    found: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     count = 0
     for row in contractions:
-        if _layer_of(row) not in found and row["role"] == "forward":
+        if _layer_of(row) not in numbers and row["role"] == "forward":
             count += not _of_activations(row)
-            found[_layer_of(row)] = max(count, 1)
-    return found
+            numbers[_layer_of(row)] = max(count, 1)
+    return numbers
 
 
 def _layer_of(row: Mapping[str, Any]) -> str:

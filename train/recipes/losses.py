@@ -15,8 +15,8 @@ def loss_of(given: Any, who: str) -> float:
     """Return a loss, a number or a tensor with one element, in binary64. Raises NumcError for anything else."""
     if isinstance(given, torch.Tensor):
         if given.numel() != 1 or given.is_complex():
-            kind = f"a tensor of {given.dtype} with the shape {tuple(given.shape)}"
-            raise NumcError(f"{who}: loss: got {kind}, want one real number")
+            description = f"a tensor of {given.dtype} with the shape {tuple(given.shape)}"
+            raise NumcError(f"{who}: loss: got {description}, want one real number")
         return float(given.detach())
     if isinstance(given, bool) or not isinstance(given, Real):
         raise NumcError(f"{who}: loss: got {shown(given)}, want a number, or a tensor with one element")
@@ -35,4 +35,4 @@ def mean_over_ranks(value: float) -> float:
     own = torch.tensor([value], dtype=torch.float64, device=device)
     every = [torch.empty_like(own) for _ in range(torch.distributed.get_world_size())]
     torch.distributed.all_gather(every, own)
-    return sum(float(one) for one in every) / len(every)
+    return sum(float(tensor) for tensor in every) / len(every)

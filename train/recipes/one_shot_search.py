@@ -127,7 +127,7 @@ class OneShotSearch(Recipe):
 
     def widths(self, contractions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Return the widths of one program of the step; see numc.widths."""
-        found: dict[str, Any] = {}
+        widths: dict[str, Any] = {}
         for row in contractions:
             layer = str(row["layer"]).partition("/")[0]
             self._logits.setdefault(layer, [0.0] * len(self._formats))
@@ -135,8 +135,8 @@ class OneShotSearch(Recipe):
                 sizes = (row[name] or 1 for name in "bmnk")
                 self._fmas_of.setdefault(layer, {})[str(row["layer"])] = math.prod(sizes)
             operands = "b" if row["role"] in ("dgrad", "wgrad") else "ab"
-            found[row["layer"]] = dict.fromkeys(operands, self._given(self._choice(layer)))
-        return found
+            widths[row["layer"]] = dict.fromkeys(operands, self._given(self._choice(layer)))
+        return widths
 
     def decide(self, loss: float | None) -> tuple[str, dict[str, float], str]:
         (only,), reason = self.arithmetics, ""

@@ -31,12 +31,12 @@ def prepare(
         raise NumcError(
             "prepare: the step refers to no module and no optimizer: name what it changes, keep=(model, optimizer)"
         )
-    for one in kept:
-        if not callable(getattr(one, "state_dict", None)) or not callable(getattr(one, "load_state_dict", None)):
+    for holder in kept:
+        if not callable(getattr(holder, "state_dict", None)) or not callable(getattr(holder, "load_state_dict", None)):
             raise NumcError(
-                f"prepare: keep: got {type(one).__name__}, want objects with state_dict and load_state_dict"
+                f"prepare: keep: got {type(holder).__name__}, want objects with state_dict and load_state_dict"
             )
-    states = TracedStates([one for one in kept if isinstance(one, torch.optim.Optimizer)])
+    states = TracedStates([holder for holder in kept if isinstance(holder, torch.optim.Optimizer)])
     for arithmetic in arithmetics:
         with undone(kept), regions.arithmetic(arithmetic):
             for _ in range(_TWICE):
@@ -49,7 +49,7 @@ def prepare(
 
 def stateful(step: Callable[..., Any]) -> list[Any]:
     """Return the modules, optimizers and the like that a function names, or that those it calls name."""
-    found: dict[int, Any] = {}
+    holders: dict[int, Any] = {}
     seen: set[int] = set()
     left: list[Any] = [step]
     while left:
@@ -58,12 +58,12 @@ def stateful(step: Callable[..., Any]) -> list[Any]:
             continue
         seen.add(id(value))
         if callable(getattr(value, "load_state_dict", None)):
-            found[id(value)] = value
+            holders[id(value)] = value
         elif isinstance(value, Mapping | list | tuple):
             left += value.values() if isinstance(value, Mapping) else value
         elif callable(value):
             left += _named_in(value)
-    return list(found.values())
+    return list(holders.values())
 
 
 def _named_in(function: Any) -> list[Any]:

@@ -169,8 +169,8 @@ class Recipe(ABC):
                 warnings.warn(
                     f"numc: {name}, step {self.step}: the loss is {value}, which no average takes up", stacklevel=3
                 )
-        following, found, reason = self.decide(value)
-        decision = Decision(self.step, self._next, {**values, **found}, following, reason)
+        following, numbers, reason = self.decide(value)
+        decision = Decision(self.step, self._next, {**values, **numbers}, following, reason)
         self._next = following
         self._fmas += self._waiting
         try:
@@ -255,7 +255,7 @@ class Recipe(ABC):
                     "make the recipe as it was made for the run"
                 )
         try:
-            history = [Decision.from_json(one) for one in given["history"]]
+            history = [Decision.from_json(decision) for decision in given["history"]]
             fmas = Counter({(str(role), str(fma)): int(count) for role, fma, count in given["fmas"]})
             if given["next"] not in self._arithmetics:
                 raise ValueError(f"no arithmetic {quoted(given['next'])}")

@@ -42,14 +42,14 @@ class Schedule(Recipe):
         """
         want = "pairs of a fraction and an arithmetic, such as [(0.5, 'bf16_1_1'), (1.0, 'fp32')]"
         checked(stretches, "Schedule: stretches", Sequence, want)
-        if not all(isinstance(one, (tuple, list)) and len(one) == 2 for one in stretches):
+        if not all(isinstance(stretch, (tuple, list)) and len(stretch) == 2 for stretch in stretches):
             raise NumcError(f"Schedule: stretches: got {shown(stretches)}, want {want}")
         ends = [end for end, _ in stretches]
         if not _rise_to_one(ends):
             raise NumcError(f"Schedule: stretches: they end at {shown(ends)}, want fractions that rise from 0 to 1")
-        super().__init__([given for _, given in stretches], seed=seed, log=log)
+        super().__init__([arithmetic for _, arithmetic in stretches], seed=seed, log=log)
         total = checked_integer(total_steps, "Schedule: total_steps", 1, 2**53)
-        self._stretches = [(math.ceil(end * total), named(given)[0]) for end, given in stretches]
+        self._stretches = [(math.ceil(end * total), named(arithmetic)[0]) for end, arithmetic in stretches]
 
     def decide(self, loss: float | None) -> tuple[str, dict[str, float], str]:
         number = self.step + 1

@@ -17,7 +17,7 @@ def undone(kept: Sequence[Any]) -> Iterator[None]:
     """Put back what a block changes: objects, gradients, and the states of random number generators."""
     generators = torch.get_rng_state(), np.random.get_state(), random.getstate()
     gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
-    undo = [_restorer(one) for one in kept]
+    undo = [_restorer(holder) for holder in kept]
     try:
         yield
     finally:

@@ -50,31 +50,35 @@ def arithmetics(runs: Sequence[Run]) -> list[str]:
 
 def loss_of(run: Run) -> list[Point]:
     """Return the loss of every step: that of the recipe, or else the metric of this name."""
-    found = [(float(one.step), one.values["loss"]) for one in run.decisions if "loss" in one.values]
-    return found or metric_of(run, "loss")
+    points = [
+        (float(decision.step), decision.values["loss"]) for decision in run.decisions if "loss" in decision.values
+    ]
+    return points or metric_of(run, "loss")
 
 
 def metric_of(run: Run, name: str) -> list[Point]:
     """Return a recorded metric over the steps."""
-    return [(float(one.step), one.metrics[name]) for one in run.records if name in one.metrics]
+    return [(float(record.step), record.metrics[name]) for record in run.records if name in record.metrics]
 
 
 def value_of(run: Run, name: str) -> list[Point]:
     """Return one of the numbers that a recipe decided from, over the steps."""
-    return [(float(one.step), one.values[name]) for one in run.decisions if name in one.values]
+    return [(float(decision.step), decision.values[name]) for decision in run.decisions if name in decision.values]
 
 
 def metric_names(runs: Sequence[Run]) -> list[str]:
     """Return the names of recorded metrics, without a loss that `loss_of` takes."""
-    found = dict.fromkeys(name for run in runs for one in run.records for name in one.metrics)
-    if "loss" in found and all(loss_of(run) == metric_of(run, "loss") for run in runs):
-        del found["loss"]
-    return list(found)
+    names = dict.fromkeys(name for run in runs for record in run.records for name in record.metrics)
+    if "loss" in names and all(loss_of(run) == metric_of(run, "loss") for run in runs):
+        del names["loss"]
+    return list(names)
 
 
 def value_names(runs: Sequence[Run]) -> list[str]:
     """Return the names of the numbers that recipes decided from, without the loss."""
-    return list(dict.fromkeys(name for run in runs for one in run.decisions for name in one.values if name != "loss"))
+    return list(
+        dict.fromkeys(name for run in runs for decision in run.decisions for name in decision.values if name != "loss")
+    )
 
 
 def loss(runs: Sequence[Run]) -> Chart | None:
@@ -85,21 +89,21 @@ def loss(runs: Sequence[Run]) -> Chart | None:
 def metrics(runs: Sequence[Run]) -> list[Chart]:
     """Return a chart for each recorded metric, with the arithmetics below it."""
     labels = {name: "loss, recorded" if name == "loss" else name for name in metric_names(runs)}
-    found = [_over_steps(runs, label, label, [metric_of(run, name) for run in runs]) for name, label in labels.items()]
-    return [chart for chart in found if chart is not None]
+    charts = [_over_steps(runs, label, label, [metric_of(run, name) for run in runs]) for name, label in labels.items()]
+    return [chart for chart in charts if chart is not None]
 
 
 def values(runs: Sequence[Run]) -> list[Chart]:
     """Return a chart for each number that recipes decided from."""
     curves = {name: [value_of(run, name) for run in runs] for name in value_names(runs)}
-    found = [_over_steps(runs, f"decided-from-{name}", name, its, spread=False) for name, its in curves.items()]
-    return [chart for chart in found if chart is not None]
+    charts = [_over_steps(runs, f"decided-from-{name}", name, its, spread=False) for name, its in curves.items()]
+    return [chart for chart in charts if chart is not None]
 
 
 def steps(runs: Sequence[Run]) -> Axis:
     """Return the axis of the steps of all runs."""
-    every = [float(one.step) for run in runs for some in (run.decisions, run.records, run.observed, run.denormals)
-             for one in (some[:1] + some[-1:])]  # fmt: skip
+    every = [float(entry.step) for run in runs for some in (run.decisions, run.records, run.observed, run.denormals)
+             for entry in (some[:1] + some[-1:])]  # fmt: skip
     low, high = min(every, default=0.0), max(every, default=0.0)
     # Long numbers need room.
     return linear("step of the optimizer", [low, high + 1], margin=0.0, parts=5 if high < 10_000 else 4)
@@ -170,7 +174,7 @@ def line(name: str, points: Sequence[Point], colour: str, label: str, *, faint: 
 def bands(runs: Sequence[Run]) -> tuple[Band, ...]:
     """Return a strip for each run that shows the arithmetics of its steps."""
     names = arithmetics(runs)
-    colours, found = shades(runs), []
+    colours, strips = shades(runs), []
     for (_, label), numbers in keys(runs).items():
         number = numbers[0]  # of a group the first run
         run = runs[number]
@@ -178,23 +182,23 @@ def bands(runs: Sequence[Run]) -> tuple[Band, ...]:
             its = boxes(stretches(run.decisions), names)
             parts = tuple((name, colours[name], tuple(its[name])) for name in names if its[name])
             of = (label, colour_of(runs, number)) if len(runs) > 1 else ("", "")
-            found.append(Band(*of, parts))
-    return tuple(found)
+            strips.append(Band(*of, parts))
+    return tuple(strips)
 
 
 def step_shares(run: Run) -> dict[str, float]:
     """Return the fraction of steps in each arithmetic."""
-    found = Counter(decision.used for decision in run.decisions)
-    return {name: count / len(run.decisions) for name, count in found.items()}
+    counts = Counter(decision.used for decision in run.decisions)
+    return {name: count / len(run.decisions) for name, count in counts.items()}
 
 
 def fma_shares(run: Run) -> tuple[dict[str, float], str]:
     """Return the fraction of multiply-adds of each operator, and of which steps."""
-    counts, of = Counter(next((one.fmas for one in reversed(run.records) if one.fmas), {})), "of all steps"
+    counts, of = Counter(next((record.fmas for record in reversed(run.records) if record.fmas), {})), "of all steps"
     if not counts:
         counts = sum((its.fmas() for its in run.epochs.values()), Counter())
         of = f"of the {len(run.observed):,} observed steps"
-    found = Counter[str]()
+    by_fma = Counter[str]()
     for (_, fma), count in counts.items():
-        found[fma] += count
-    return ({fma: count / found.total() for fma, count in found.items()}, of) if found.total() else ({}, "")
+        by_fma[fma] += count
+    return ({fma: count / by_fma.total() for fma, count in by_fma.items()}, of) if by_fma.total() else ({}, "")

@@ -49,13 +49,13 @@ class Record:
     def from_json(cls, data: str | Mapping[str, Any]) -> Record:
         """Return the record that `to_json` gave; `data` may be its text. Raises NumcError for anything else."""
         try:
-            given = parsed(data) if isinstance(data, str) else data
-            if type(given["step"]) is not int or type(given["epoch"]) not in (int, type(None)):
+            fields = parsed(data) if isinstance(data, str) else data
+            if type(fields["step"]) is not int or type(fields["epoch"]) not in (int, type(None)):
                 raise TypeError("a number of another type")
-            metrics = {str(name): float(value) for name, value in given["metrics"].items()}
-            fmas = {(str(role), str(fma)): int(count) for role, fma, count in given["fmas"]}
-            seconds = given.get("seconds")
-            return cls(given["step"], given["epoch"], metrics, fmas, None if seconds is None else float(seconds))
+            metrics = {str(name): float(value) for name, value in fields["metrics"].items()}
+            fmas = {(str(role), str(fma)): int(count) for role, fma, count in fields["fmas"]}
+            seconds = fields.get("seconds")
+            return cls(fields["step"], fields["epoch"], metrics, fmas, None if seconds is None else float(seconds))
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
             raise NumcError(
                 f"not a record of metrics ({shortened(error, 60)}): want what RunFolder.record writes"

@@ -45,7 +45,7 @@ def swamping(runs: Sequence[Run], *, nonzero: bool) -> list[Choice]:
 
     nonzero: of the additions of two numbers other than zero; else of all.
     """
-    found, every = [], [epoch for run in runs for epoch in run.epochs]
+    choices, every = [], [epoch for run in runs for epoch in run.epochs]
     for group, label, layer, role in _contractions(runs):
         charts = []
         for run in runs:
@@ -56,8 +56,8 @@ def swamping(runs: Sequence[Run], *, nonzero: bool) -> list[Choice]:
         if len(charts) > 1:
             charts.append(_last(runs, charts, f"swamping-last-{label}"))
         if charts:
-            found.append(Choice(label, tuple(charts), group))
-    return found
+            choices.append(Choice(label, tuple(charts), group))
+    return choices
 
 
 def _last(runs: Sequence[Run], charts: Sequence[Chart], name: str) -> Chart:
@@ -69,7 +69,9 @@ def _last(runs: Sequence[Run], charts: Sequence[Chart], name: str) -> Chart:
 
 def _contractions(runs: Sequence[Run]) -> list[tuple[str, str, str | None, str | None]]:
     """Return all contractions together, those of each role, and each of them: group, label, layer and role."""
-    rows = [row for run in runs for found in run.epochs.values() for row in found.rows if row.swamping is not None]
+    rows = [
+        row for run in runs for statistics in run.epochs.values() for row in statistics.rows if row.swamping is not None
+    ]
     if not rows:
         return []
     roles = dict.fromkeys(row.role for row in rows if row.role)
@@ -92,9 +94,9 @@ def _swamping(
         curve = [its.without_swamping(k, nonzero=nonzero, layer=layer, role=role) for k in range(25)]
         points = tuple((float(k), 100 * share) for k, share in enumerate(curve) if share is not None)
         if points:
-            place = (epoch - first) / max(1, last - first)
+            position = (epoch - first) / max(1, last - first)
             series.append(
-                Series(label=f"epoch {epoch}", points=points, colour=f"q{place:.3f}", shape=0, line=True, told=("",))
+                Series(label=f"epoch {epoch}", points=points, colour=f"q{position:.3f}", shape=0, line=True, told=("",))
             )
             bits |= {accumulator_bits(row.fma) for row in _rows(its, layer, role) if row.swamping is not None}
     if not series:
@@ -120,21 +122,21 @@ def denormals(runs: Sequence[Run], count: str) -> list[Chart]:
     def fraction(of: Tensors) -> float:
         return of.counts[count] / of.elements if of.elements else 0.0
 
-    found = [_percent(runs, kind, f"denormals-{count}-{kind}", lambda seen, kind=kind: fraction(seen.kinds[kind])  # type: ignore[misc]
+    charts = [_percent(runs, kind, f"denormals-{count}-{kind}", lambda seen, kind=kind: fraction(seen.kinds[kind])  # type: ignore[misc]
                       if kind in seen.kinds else None) for kind in KINDS.values()]  # fmt: skip
-    return [chart for chart in found if chart is not None]
+    return [chart for chart in charts if chart is not None]
 
 
 def layer_denormals(runs: Sequence[Run]) -> list[Choice]:
     """Return the charts of denormals after rounding of each layer, of its operands and its result."""
     tensors = dict.fromkeys(key for run in runs for seen in run.denormals for key in seen.most)
-    found: dict[str, list[Chart]] = {}
+    by_layer: dict[str, list[Chart]] = {}
     for key in tensors:
         chart = _percent(runs, _tensor(key[1]), f"denormals-{key[0]}-{key[1]}",
                          lambda seen, key=key: seen.most.get(key, {}).get("rounded_subnormals"), _LAYER_BINS)  # type: ignore[misc]  # fmt: skip
         if chart is not None:
-            found.setdefault(key[0], []).append(chart)
-    return [Choice(layer or "without a name", tuple(charts)) for layer, charts in found.items()]
+            by_layer.setdefault(key[0], []).append(chart)
+    return [Choice(layer or "without a name", tuple(charts)) for layer, charts in by_layer.items()]
 
 
 def _tensor(name: str) -> str:
@@ -151,25 +153,25 @@ def _percent(
             series.append(line(run.name, thin(points, bins), colour_of(runs, number), f"{title}, percent"))
     if not series:
         return None
-    top = max(y for one in series for _, y in one.points)
+    top = max(y for curve in series for _, y in curve.points)
     percent = linear("elements (%)", [0.0, top or 1.0], margin=0.0, parts=6)
     return Chart(name=slug(name), title=title, x=steps(runs), y=percent, series=tuple(series))
 
 
 def peaks(run: Run, count: str) -> list[tuple[str, str, float, int, int]]:
     """Return the largest fraction of every tensor, the largest first: layer, tensor, fraction, epoch and step."""
-    found: dict[tuple[str, str], tuple[float, int, int]] = {}
+    maxima: dict[tuple[str, str], tuple[float, int, int]] = {}
     for seen in run.denormals:
         for key, its in seen.most.items():
-            if key not in found or its[count] > found[key][0]:
-                found[key] = its[count], seen.epoch, seen.step
-    rows = [(layer, tensor, *its) for (layer, tensor), its in found.items()]
+            if key not in maxima or its[count] > maxima[key][0]:
+                maxima[key] = its[count], seen.epoch, seen.step
+    rows = [(layer, tensor, *its) for (layer, tensor), its in maxima.items()]
     return sorted(rows, key=lambda row: -row[2])
 
 
 def ranges(runs: Sequence[Run]) -> list[Chart]:
     """Return a chart of the smallest and the largest exponent over the steps for each kind of tensors."""
-    found = []
+    charts = []
     for kind in KINDS.values():
         series, shown, rules = [], list[float](), set[int]()
         for number, run in enumerate(runs):
@@ -189,7 +191,7 @@ def ranges(runs: Sequence[Run]) -> list[Chart]:
             continue
         near = [emin for emin in sorted(rules) if min(shown) - 24 < emin]
         y = linear("exponent", [*shown, *near], margin=0.06, parts=6)
-        found.append(
+        charts.append(
             Chart(
                 name=f"exponents-{slug(kind)}",
                 title=kind,
@@ -199,7 +201,7 @@ def ranges(runs: Sequence[Run]) -> list[Chart]:
                 rules=tuple(Rule("y", emin, f"2^{emin}: smallest normal") for emin in near),
             )
         )
-    return found
+    return charts
 
 
 def _smallest_normal(conversion: str | None) -> set[int]:
@@ -209,11 +211,11 @@ def _smallest_normal(conversion: str | None) -> set[int]:
 
 def exponents(runs: Sequence[Run]) -> list[Exponents]:
     """Return the histograms of the exponents of all layers in the last observed epoch of each run."""
-    found = []
+    charts = []
     for run in runs:
         if not run.epochs:
             continue
         epoch = max(run.epochs)
         chart = exponents_of(f"{run.name}", f"{run.name}, epoch {epoch}", run.epochs[epoch].rows)
-        found += [chart] if chart is not None else []
-    return found
+        charts += [chart] if chart is not None else []
+    return charts

@@ -55,8 +55,8 @@ def render(runs: Sequence[Run], notes: Sequence[str], groups: Sequence[Row]) -> 
         epochs=_epochs(runs),
         denormals=denormals,
         counts=_groups([("", label) for label in COUNTS.values()]),
-        layers=[[drawn(chart, "", _LOW) for chart in one.charts] for one in layers],
-        which=_groups([(one.group, one.label) for one in layers]),
+        layers=[[drawn(chart, "", _LOW) for chart in choice.charts] for choice in layers],
+        which=_groups([(choice.group, choice.label) for choice in layers]),
         peaks=[(run.name, _peaks(run)) for run in runs if run.denormals],
         ranges=[drawn(chart, "", _LOW) for chart in number_charts.ranges(runs)],
         exponents=[ridge(chart) for chart in number_charts.exponents(runs)],
@@ -78,7 +78,7 @@ def _swamping(runs: Sequence[Run]) -> dict[str, Any]:
     """Return the choices, and for each its charts of all additions and of those of two numbers other than zero."""
     both = [number_charts.swamping(runs, nonzero=nonzero) for nonzero in (False, True)]
     return {
-        "groups": _groups([(one.group, one.label) for one in both[0]]),
+        "groups": _groups([(choice.group, choice.label) for choice in both[0]]),
         "of": _groups([("", "all additions"), ("", "additions of two numbers other than zero")]),
         "charts": [[[drawn(c, "") for c in its.charts] for its in pair] for pair in zip(*both, strict=True)],
     }
@@ -86,10 +86,10 @@ def _swamping(runs: Sequence[Run]) -> dict[str, Any]:
 
 def _groups(choices: Sequence[tuple[str, str]]) -> list[tuple[str, list[tuple[int, str]]]]:
     """Return numbered choices, given by group and text, in their groups."""
-    found: dict[str, list[tuple[int, str]]] = {}
+    groups: dict[str, list[tuple[int, str]]] = {}
     for number, (group, text) in enumerate(choices):
-        found.setdefault(group, []).append((number, text))
-    return list(found.items())
+        groups.setdefault(group, []).append((number, text))
+    return list(groups.items())
 
 
 def _epochs(runs: Sequence[Run]) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def _peaks(run: Run) -> list[dict[str, Any]]:
 
 def _decisions(run: Run) -> tuple[list[Decision], int, list[Decision]]:
     """Return decisions that have a reason: the first ones, the number of those that are left out, and the last ones."""
-    every = [one for one in run.decisions if one.reason]
+    every = [decision for decision in run.decisions if decision.reason]
     if len(every) <= ROWS:
         return every, 0, []
     return every[: ROWS // 2], len(every) - ROWS, every[-ROWS // 2 :]

@@ -124,11 +124,11 @@ def _lines(path: Path, read: Callable[[str], _Line], notes: list[str], what: str
         with open(path, encoding="utf-8", errors="replace", newline="\n") as file:
             for number, line in enumerate(file, 1):
                 try:
-                    found = read(line)
+                    row = read(line)
                 except NumcError as error:
                     bad, why = [*bad, number], why or str(error)
                 else:
-                    yield found
+                    yield row
     except FileNotFoundError:
         notes.append(f"{path.name}: not there: nothing is known of {what}")
         return
@@ -143,15 +143,15 @@ def _lines(path: Path, read: Callable[[str], _Line], notes: list[str], what: str
 
 
 def _decision(line: str) -> Decision:
-    found = Decision.from_json(line)
-    _check(found.step)
-    return found
+    decision = Decision.from_json(line)
+    _check(decision.step)
+    return decision
 
 
 def _record(line: str) -> Record:
-    found = Record.from_json(line)
-    _check(found.step, found.epoch or 0)
-    return found
+    record = Record.from_json(line)
+    _check(record.step, record.epoch or 0)
+    return record
 
 
 def _check(*steps: int) -> None:

@@ -77,12 +77,12 @@ class TrainingReport:
 
     def _charts(self) -> list[Chart | Exponents]:
         runs = self.runs
-        found: list[Chart | Exponents] = [chart for chart in (charts.loss(runs),) if chart is not None]
-        found += [*charts.metrics(runs), *charts.values(runs)]
+        all_charts: list[Chart | Exponents] = [chart for chart in (charts.loss(runs),) if chart is not None]
+        all_charts += [*charts.metrics(runs), *charts.values(runs)]
         for choice in number_charts.swamping(runs, nonzero=False):
-            found += choice.charts if choice.group != "layers" else ()
-        found += [chart for count in COUNTS for chart in number_charts.denormals(runs, count)]
-        return distinct([*found, *number_charts.ranges(runs), *number_charts.exponents(runs)])
+            all_charts += choice.charts if choice.group != "layers" else ()
+        all_charts += [chart for count in COUNTS for chart in number_charts.denormals(runs, count)]
+        return distinct([*all_charts, *number_charts.ranges(runs), *number_charts.exponents(runs)])
 
     def as_json(self) -> dict[str, Any]:
         """Return all that the page shows, unthinned, in types that JSON has; numbers that are not finite are strings.
@@ -105,17 +105,17 @@ def report(*runs: str | os.PathLike[str]) -> TrainingReport:
     """
     if not runs:
         raise NumcError("report: got no run, want at least one folder of a training, see numc.train.RunFolder")
-    found, names = [], set[str]()
-    for given in runs:
-        run = read_run(given)
+    trainings, names = [], set[str]()
+    for folder in runs:
+        run = read_run(folder)
         if run.name in names:  # folders of the same name in different places
-            run.name = str(Path(given))
+            run.name = str(Path(folder))
         if run.name in names:
             raise NumcError(f"{run.name}: given twice: name each run once")
         names.add(run.name)
-        found.append(run)
-    groups.named(found)
-    return TrainingReport(tuple(found))
+        trainings.append(run)
+    groups.named(trainings)
+    return TrainingReport(tuple(trainings))
 
 
 def _run(run: Run) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def _run(run: Run) -> dict[str, Any]:
         "stretches": [{"first": a, "last": b, "used": used} for a, b, used in stretches(run.decisions)],
         "step_shares": charts.step_shares(run),
         "fma_shares": {"of": of, "shares": shares},
-        "decisions": [one.to_json() for one in run.decisions if one.reason],
+        "decisions": [decision.to_json() for decision in run.decisions if decision.reason],
         "swamping": _swamping(run),
         "denormals": {
             count: [
@@ -169,7 +169,7 @@ def _swamping(run: Run) -> list[dict[str, Any]]:
             "all": [row.without_swamping(k) for k in range(25)],
             "nonzero": [row.without_swamping(k, nonzero=True) for k in range(25)],
         }
-        for epoch, found in sorted(run.epochs.items())
-        for row in found.rows
+        for epoch, statistics in sorted(run.epochs.items())
+        for row in statistics.rows
         if row.swamping is not None
     ]

@@ -34,28 +34,28 @@ def last_values(run: Run) -> dict[str, float]:
 
 def summary(run: Run) -> list[Fact]:
     """Return the results of a training that are known."""
-    found = [*_loss(run)]
+    facts = [*_loss(run)]
     for name in metric_names([run]):
         (step, last), *_ = reversed(metric_of(run, name))
-        found.append(Fact(name, f"{last:.4g}", f"Recorded last, after step {step:,.0f}.", not math.isfinite(last)))
+        facts.append(Fact(name, f"{last:.4g}", f"Recorded last, after step {step:,.0f}.", not math.isfinite(last)))
     if run.decisions:
         shares = step_shares(run)
         changes = len(stretches(run.decisions)) - 1
         text = f"{_shares(shares)} of {len(run.decisions):,} steps."
-        found.append(Fact("changes of arithmetic", f"{changes:,}", text))
+        facts.append(Fact("changes of arithmetic", f"{changes:,}", text))
     shares, of = fma_shares(run)
     if shares:
         fma = max(shares, key=lambda name: shares[name])
         rest = _shares({name: share for name, share in shares.items() if name != fma})
         text = f"Of the multiply-adds {of}{f'; {rest}' if rest else ''}."
-        found.append(Fact("multiply-adds", f"{_percent(shares[fma])} {fma}", text))
+        facts.append(Fact("multiply-adds", f"{_percent(shares[fma])} {fma}", text))
     if (most := peaks(run, "rounded_subnormals")) and most[0][2] > 0:
         layer, tensor, fraction, epoch, step = most[0]
         text = f"Of the elements of {tensor} of {layer or 'a contraction'}, in step {step:,} of epoch {epoch}."
-        found.append(Fact("most denormals", _percent(fraction), text))
+        facts.append(Fact("most denormals", _percent(fraction), text))
     elif most:
-        found.append(Fact("most denormals", "none", f"In {len(run.denormals):,} observed steps."))
-    return found
+        facts.append(Fact("most denormals", "none", f"In {len(run.denormals):,} observed steps."))
+    return facts
 
 
 def _loss(run: Run) -> list[Fact]:

@@ -36,11 +36,11 @@ def thin(points: Sequence[Point], bins: int = BINS) -> list[Point]:
     """
     if len(points) <= 4 * bins:
         return list(points)
-    found: list[Point] = []
+    thinned: list[Point] = []
     for part in _binned(points, bins):
         low, high = (choose(range(len(part)), key=lambda n: part[n][1]) for choose in (min, max))
-        found += [part[n] for n in sorted({0, low, high, len(part) - 1})]
-    return found
+        thinned += [part[n] for n in sorted({0, low, high, len(part) - 1})]
+    return thinned
 
 
 def means(points: Sequence[Point], bins: int = BINS // 4) -> list[Point]:
@@ -71,13 +71,13 @@ def unbroken(points: Iterable[Point]) -> tuple[list[list[Point]], list[Point]]:
 
 def stretches(decisions: Iterable[Decision]) -> list[tuple[int, int, str]]:
     """Return the first and the last step of each stretch in one arithmetic, and its name."""
-    found: list[tuple[int, int, str]] = []
+    merged: list[tuple[int, int, str]] = []
     for decision in decisions:
-        if found and found[-1][2] == decision.used and found[-1][1] + 1 == decision.step:
-            found[-1] = found[-1][0], decision.step, decision.used
+        if merged and merged[-1][2] == decision.used and merged[-1][1] + 1 == decision.step:
+            merged[-1] = merged[-1][0], decision.step, decision.used
         else:
-            found.append((decision.step, decision.step, decision.used))
-    return found
+            merged.append((decision.step, decision.step, decision.used))
+    return merged
 
 
 def boxes(given: Sequence[tuple[int, int, str]], names: Sequence[str], bins: int = BINS) -> dict[str, list[Box]]:
@@ -85,11 +85,11 @@ def boxes(given: Sequence[tuple[int, int, str]], names: Sequence[str], bins: int
 
     If there are many stretches, each part of the strip shows their shares of it, in the order of `names`.
     """
-    found: dict[str, list[Box]] = {name: [] for name in names}
+    strip: dict[str, list[Box]] = {name: [] for name in names}
     if len(given) <= bins:
         for first, last, name in given:
-            found[name].append((first - 0.5, last + 0.5, 0.0, 1.0))
-        return found
+            strip[name].append((first - 0.5, last + 0.5, 0.0, 1.0))
+        return strip
     low, high = given[0][0] - 0.5, given[-1][1] + 0.5
     width = (high - low) / bins
     parts = [dict.fromkeys(names, 0.0) for _ in range(bins)]
@@ -102,6 +102,6 @@ def boxes(given: Sequence[tuple[int, int, str]], names: Sequence[str], bins: int
         for name, share in shares.items():
             if share:
                 top = bottom + share / total
-                found[name].append((low + number * width, low + (number + 1) * width, bottom, min(1.0, top)))
+                strip[name].append((low + number * width, low + (number + 1) * width, bottom, min(1.0, top)))
                 bottom = top
-    return found
+    return strip

@@ -52,8 +52,8 @@ class CRNorm(nn.Module):  # type: ignore[misc]
         if self.channels is None:
             axes, shape = tuple(range(x.dim())), (1,) * x.dim()
         elif x.dim() < 2 or x.shape[1] != self.channels:
-            found = " x ".join(str(size) for size in x.shape)
-            raise NumcError(f"CRNorm: got a tensor of {found}, want {self.channels} channels in dimension 1")
+            sizes = " x ".join(str(size) for size in x.shape)
+            raise NumcError(f"CRNorm: got a tensor of {sizes}, want {self.channels} channels in dimension 1")
         else:
             axes, shape = (0, *range(2, x.dim())), (1, -1, *(1,) * (x.dim() - 2))
         if not self.training:

@@ -37,12 +37,12 @@ def layer_errors(
     Raises NumcError if no program of numc runs.
     """
     check_function(run, "layer_errors")
-    expected, found = (layer_results(run, given) for given in (reference, arithmetic))
+    expected, actual = (layer_results(run, choice) for choice in (reference, arithmetic))
     if not expected:
         raise NumcError("layer_errors: no contraction ran in numc: compile the model with backend=numc.backend()")
     sums: dict[str, Differences] = {}
     for key, values in expected.items():
-        other = found.get(key)  # absent if this arithmetic merges products that the other does not
+        other = actual.get(key)  # absent if this arithmetic merges products that the other does not
         if other is not None and other.shape == values.shape:
             sums.setdefault(key[0].partition("/")[0], Differences()).add(values, other)
     return {path: each.result().relative for path, each in sums.items()}
@@ -50,7 +50,7 @@ def layer_errors(
 
 def layer_results(run: Callable[[], Any], given: Given) -> Results:
     """Run in an arithmetic; return the results of the contractions, by name and number of the execution, float32."""
-    found: Results = {}
+    outputs: Results = {}
 
     def around(program: Program) -> contextlib.AbstractContextManager[None]:
         table = {c["id"]: c for c in program.manifest.get("contractions", ())}
@@ -63,12 +63,12 @@ def layer_results(run: Callable[[], Any], given: Given) -> Results:
                 return
             view.unwatch()
             values, name = probes.pop(operands)[1], table[kernel]["name"]
-            number = sum(key[0] == name for key in found)
-            found[name, number] = (values.transpose(0, 2, 1) if table[kernel]["swap"] else values).copy()
+            number = sum(key[0] == name for key in outputs)
+            outputs[name, number] = (values.transpose(0, 2, 1) if table[kernel]["swap"] else values).copy()
 
         return program.observe(observe) if table else contextlib.nullcontext()
 
     with CONTEXT.watches.around(around), regions.arithmetic(named(given)[1]), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         run()
-    return found
+    return outputs

@@ -50,11 +50,11 @@ def _norm_before(model: nn.Module, name: str, batch: Sequence[Any]) -> CRNorm:
     source = sources.get(name, "")
     while source and isinstance(model.get_submodule(source), _ACTIVATIONS):
         source = sources.get(source, "")
-    found = model.get_submodule(source) if source else None
-    if isinstance(found, CRNorm):
-        return found
-    if isinstance(found, _BatchNorm):
-        norm = _placed(CRNorm(found.num_features), found)
+    module = model.get_submodule(source) if source else None
+    if isinstance(module, CRNorm):
+        return module
+    if isinstance(module, _BatchNorm):
+        norm = _placed(CRNorm(module.num_features), module)
         parent, _, attribute = source.rpartition(".")
         setattr(model.get_submodule(parent), attribute, norm)
         return norm

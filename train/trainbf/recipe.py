@@ -151,8 +151,8 @@ class TrainBF(Recipe):
     @property
     def ranges(self) -> dict[str, float]:
         """R of every norm, by the name of its module."""
-        found = {name: module for name, module in self._model.named_modules() if isinstance(module, CRNorm)}
-        return {name: float(module.R.detach()) for name, module in found.items()}
+        norms = {name: module for name, module in self._model.named_modules() if isinstance(module, CRNorm)}
+        return {name: float(module.R.detach()) for name, module in norms.items()}
 
     def scaled(self, loss: Tensor) -> Tensor:
         """Return S (loss - phi sum R), whose gradient is to be taken. It is nothing to log."""
@@ -250,7 +250,7 @@ class TrainBF(Recipe):
     def prepare(self, step: Callable[..., Any], *batch: Any, keep: Sequence[Any] = ()) -> None:
         """Run the step twice, so that all is compiled, and undo what it did; see Recipe.prepare."""
         own = (self._model, self._optimizer, self)
-        others = [one for one in (keep or stateful(step)) if not any(one is mine for mine in own)]
+        others = [holder for holder in (keep or stateful(step)) if not any(holder is mine for mine in own)]
         super().prepare(step, *batch, keep=[*own, *others])
 
     def _parameters(self) -> list[nn.Parameter]:
@@ -283,7 +283,7 @@ class TrainBF(Recipe):
                 "layers, want 3 or more, because the first and the last stay as they are; or range=weights=False"
             )
         rounds, self.errors = modify(lambda: self._measure(batch), insert, threshold)
-        self.rounds, self.layers = tuple(rounds), tuple(one.layer for one in rounds)
+        self.rounds, self.layers = tuple(rounds), tuple(round_.layer for round_ in rounds)
 
     def _measure(self, batch: tuple[Any, ...]) -> dict[str, float]:
         """Return the errors of the layers on a batch, in training mode; the model stays as it is."""
@@ -317,6 +317,6 @@ def _checked_model(model: Any) -> nn.Module:
 def _checked_batch(batch: Any) -> tuple[Any, ...]:
     inputs = batch if isinstance(batch, tuple) else (batch,)
     if not any(isinstance(value, Tensor) and value.numel() for value in inputs):
-        found = shortened(type(batch).__name__)
-        raise NumcError(f"TrainBF: batch: got {found}, want a tensor, or a tuple of the arguments of the model")
+        type_name = shortened(type(batch).__name__)
+        raise NumcError(f"TrainBF: batch: got {type_name}, want a tensor, or a tuple of the arguments of the model")
     return inputs

@@ -34,8 +34,8 @@ def expect(graph_module: fx.GraphModule, inputs: Sequence[Any]) -> None:
         apart.prepare()
         return ""
 
-    given = [(x.dtype, tuple(x.shape)) if isinstance(x, torch.Tensor) else x for x in inputs]
-    cache.text_of(f"expected {given} {graph_module.code}", prepare)
+    specs = [(x.dtype, tuple(x.shape)) if isinstance(x, torch.Tensor) else x for x in inputs]
+    cache.text_of(f"expected {specs} {graph_module.code}", prepare)
 
 
 def to_linalg(graph: fx.Graph, names: Mapping[fx.Node, str]) -> str:
@@ -58,8 +58,8 @@ def diagnose(graph: fx.Graph) -> list[tuple[fx.Node, Refusal]]:
     """Try to lower every distinct operation of a graph alone; return the operations that fail."""
     if (message := _message(graph, {})) is not None:
         answer, _ = process.ask(f"{_WORKER}:diagnose_task", {}, [message], size=len(message))
-        found = {node.name: node for node in graph.nodes}
-        return [(found[name], failed(found[name], reason)) for name, reason in answer["failed"]]
+        nodes = {node.name: node for node in graph.nodes}
+        return [(nodes[name], failed(nodes[name], reason)) for name, reason in answer["failed"]]
     from numc.frontends.pytorch.convert import diagnose
 
     return diagnose(graph.nodes)
@@ -87,9 +87,9 @@ def _described(graph: fx.Graph, names: Mapping[fx.Node, str]) -> str:
     """Return all that the conversion of a graph depends on."""
     lines = []
     for node in graph.nodes:
-        given = [map_arg(each, lambda n: _Name(f"%{n.name}")) for each in (node.args, node.kwargs)]
-        found = [(v.dtype, tuple(v.shape)) if isinstance(v, torch.Tensor) else v for v in values_of(node)]
-        lines.append(f"{node.op} {node.name} {node.target} {given} {found} {names.get(node)!r}")
+        arguments = [map_arg(each, lambda n: _Name(f"%{n.name}")) for each in (node.args, node.kwargs)]
+        specs = [(v.dtype, tuple(v.shape)) if isinstance(v, torch.Tensor) else v for v in values_of(node)]
+        lines.append(f"{node.op} {node.name} {node.target} {arguments} {specs} {names.get(node)!r}")
     return "\n".join(lines)
 
 

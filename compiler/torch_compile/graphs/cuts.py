@@ -42,11 +42,11 @@ def cuts(graph: fx.Graph) -> set[fx.Node]:
             freed[readers[-1]] += size
     freed, crossing = list(accumulate(freed)), list(accumulate(crossing))
     parts = min(PARTS, freed[-1] // LEAST_BYTES) if freed else 0
-    found = set()
+    begins = set()
     for number in range(1, parts):
         part = freed[-1] / parts
         away = [abs(done - number * part) for done in freed[:-1]]
         near = [place for place, distance in enumerate(away) if distance <= _REACH * part]
         if near:
-            found.add(nodes[1 + min(near, key=lambda place: (crossing[place], away[place]))])
-    return found
+            begins.add(nodes[1 + min(near, key=lambda place: (crossing[place], away[place]))])
+    return begins

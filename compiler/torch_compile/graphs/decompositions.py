@@ -34,13 +34,13 @@ def rnn(
     last = []
     for n in range(num_layers):
         ours, state, theirs, back = torch_rnn.params_hiddens(params, hidden, n, bidirectional)
-        found, end = layer(value, state, ours, has_biases)
+        outputs, end = layer(value, state, ours, has_biases)
         last.append(end)
         if bidirectional:
             reverse, end = layer(value, back, theirs, has_biases, reverse=True)
             last.append(end)
-            found = torch.cat([found, reverse], found.dim() - 1)
-        value = torch.dropout(found, dropout, train) if dropout and train and n + 1 < num_layers else found
+            outputs = torch.cat([outputs, reverse], outputs.dim() - 1)
+        value = torch.dropout(outputs, dropout, train) if dropout and train and n + 1 < num_layers else outputs
     return value.transpose(0, 1) if batch_first else value, last
 
 
@@ -52,8 +52,8 @@ def native_dropout(value: torch.Tensor, p: float, train: bool | None) -> tuple[t
     # Drawn in the order of memory as in eager torch. It does not depend on `value`, so that it need not wait for it.
     strides = torch.empty_like(value).stride()
     order = sorted(range(value.dim()), key=lambda d: (-strides[d], d))
-    place = aten.empty.memory_format([value.shape[d] for d in order], dtype=torch.float32)
-    mask = aten.bernoulli.p(place, 1.0 - p).permute([order.index(d) for d in range(value.dim())])
+    template = aten.empty.memory_format([value.shape[d] for d in order], dtype=torch.float32)
+    mask = aten.bernoulli.p(template, 1.0 - p).permute([order.index(d) for d in range(value.dim())])
     return value * (mask * (1.0 / (1.0 - p))).to(value.dtype), mask != 0
 
 

@@ -46,8 +46,8 @@ def read_numbers(graph: fx.Graph) -> dict[int, list[fx.Node]]:
     torch traces a float that varies from call to call, such as an attribute of a module, as a tensor of one element.
     """
     inputs = enumerate(graph.find_nodes(op="placeholder"))
-    found = {n: [user for user in node.users if user.target == "item"] for n, node in inputs}
-    return {n: users for n, users in found.items() if users}
+    readers = {n: [user for user in node.users if user.target == "item"] for n, node in inputs}
+    return {n: users for n, users in readers.items() if users}
 
 
 def fix_numbers(graph_module: fx.GraphModule, given: Sequence[Any]) -> None:
@@ -87,10 +87,10 @@ def lift_sizes(graph: fx.Graph) -> None:
                 symbols[size.node.expr] = fx.Proxy(node if dim is None else _size(graph, node, dim), tracer)
         for node in asked:
             try:
-                found = sympy_interp(PythonReferenceAnalysis, symbols, node.meta["val"].node.expr)
+                proxy = sympy_interp(PythonReferenceAnalysis, symbols, node.meta["val"].node.expr)
             except (KeyError, fx.proxy.TraceError):
                 raise FixedSizesError from None
-            node.replace_all_uses_with(found.node if isinstance(found, fx.Proxy) else int(found))
+            node.replace_all_uses_with(proxy.node if isinstance(proxy, fx.Proxy) else int(proxy))
     for node in reversed(asked):
         graph.erase_node(node)
 
@@ -104,8 +104,8 @@ class _Tracer(fx.proxy.GraphAppendingTracer):  # type: ignore[misc]
 
     def create_node(self, *args: Any, **kwargs: Any) -> fx.Node:
         node = super().create_node(*args, **kwargs)
-        given, named = fx.node.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
-        node.meta["val"] = node.target(*given, **named)
+        arguments, keywords = fx.node.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
+        node.meta["val"] = node.target(*arguments, **keywords)
         return node
 
 
@@ -127,9 +127,9 @@ def _begin(graph: fx.Graph) -> fx.Node:
 
 
 def _size(graph: fx.Graph, node: fx.Node, dim: int | None) -> fx.Node:
-    found = graph.call_function(aten.sym_size.int, (node, dim))
-    found.meta["val"] = node.meta["val"].shape[dim]
-    return found
+    size_node = graph.call_function(aten.sym_size.int, (node, dim))
+    size_node.meta["val"] = node.meta["val"].shape[dim]
+    return size_node
 
 
 def numbers_to_tensors(graph: fx.Graph) -> list[int]:
@@ -167,14 +167,14 @@ def numbers_to_tensors(graph: fx.Graph) -> list[int]:
 def with_fixed_sizes(node: fx.Node) -> fx.Node:
     """Return a copy of an operation, in a graph of its own, with the sizes that it was traced with."""
     graph = fx.Graph()
-    given: dict[fx.Node, Any] = {}
+    operands: dict[fx.Node, Any] = {}
     with FakeTensorMode():
         for operand in node.all_input_nodes:
-            value = given[operand] = _fixed(operand.meta["val"])
+            value = operands[operand] = _fixed(operand.meta["val"])
             if isinstance(value, torch.Tensor):
-                given[operand] = graph.placeholder(operand.name)
-                given[operand].meta["val"] = value
-        copy = graph.node_copy(node, given.__getitem__)
+                operands[operand] = graph.placeholder(operand.name)
+                operands[operand].meta["val"] = value
+        copy = graph.node_copy(node, operands.__getitem__)
         copy.meta = {"val": fx.node.map_aggregate(node.meta["val"], _fixed)}
     return copy
 

@@ -245,8 +245,8 @@ def _shared(forward: fx.Graph, backward: fx.Graph) -> set[fx.Node]:
         for node in graph.nodes:
             described = node.name
             if node.op == "call_function" and node.name not in names:
-                given = map_arg([node.args, node.kwargs], lambda n: f"%{known[n]}")
-                described = f"{node.target} {given}"
+                arguments = map_arg([node.args, node.kwargs], lambda n: f"%{known[n]}")
+                described = f"{node.target} {arguments}"
             known[node] = numbers.setdefault(described, len(numbers))
         return known
 

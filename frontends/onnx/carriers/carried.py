@@ -157,11 +157,11 @@ class Integer:
     ) -> str:
         if self.bits == 64:
             return emit.op("Identity", value, to=to)
-        kind = onnx.helper.tensor_dtype_to_np_dtype(self.carrier)
+        carrier_dtype = onnx.helper.tensor_dtype_to_np_dtype(self.carrier)
         if not self.signed:
-            return emit.low_bits(value, self.bits, kind, to)
-        half = emit.number(2 ** (self.bits - 1), kind)
-        return emit.op("Sub", emit.low_bits(emit.op("Add", value, half), self.bits, kind), half, to=to)
+            return emit.low_bits(value, self.bits, carrier_dtype, to)
+        half = emit.number(2 ** (self.bits - 1), carrier_dtype)
+        return emit.op("Sub", emit.low_bits(emit.op("Add", value, half), self.bits, carrier_dtype), half, to=to)
 
     def written(self, emit: Emitter, value: str, to: str = "") -> str:
         if self.signed:
@@ -193,8 +193,8 @@ class Coded:
         import ml_dtypes  # older releases of onnx have neither it nor these types
 
         codes = np.arange(1 << self.bits, dtype=np.uint8)
-        found: npt.NDArray[np.float32] = codes.view(getattr(ml_dtypes, self.name)).astype(np.float32)
-        return found
+        numbers: npt.NDArray[np.float32] = codes.view(getattr(ml_dtypes, self.name)).astype(np.float32)
+        return numbers
 
     def read(self, emit: Emitter, value: str, to: str = "") -> str:
         code = emit.low_bits(emit.cast(value, TensorProto.INT64), self.bits, np.int64)

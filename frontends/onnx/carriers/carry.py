@@ -70,8 +70,8 @@ def in_carriers(
         emit.base = value.name
         CARRIED[carried[value.name]].read(emit, value.name, wide[value.name])
     _carry(graph, emit, carried, wide)
-    given = {value.name for value in inputs}
-    for name in (value.name for value in outputs if value.name not in given):
+    input_names = {value.name for value in inputs}
+    for name in (value.name for value in outputs if value.name not in input_names):
         emit.base = name
         CARRIED[carried[name]].written(emit, wide[name], name)
     del graph.node[:]
@@ -124,7 +124,7 @@ def _carry(graph: onnx.GraphProto, emit: Emitter, carried: Mapping[str, int], wi
         _check(node, carried)
         emit.origin, emit.base = origin(node), next(filter(None, node.output), node.name)
         results = {wide.get(name, name): carried[name] for name in node.output if name in carried}
-        kind = emit.types.get(node.input[0]) if node.input else None
+        input_type = emit.types.get(node.input[0]) if node.input else None
         large = {wide.get(n, n) for n in (*node.input, *node.output) if carried.get(n) == TensorProto.UINT64}
         node.input[:] = [wide.get(name, name) for name in node.input]
         node.output[:] = [wide.get(name, name) for name in node.output]
@@ -139,7 +139,7 @@ def _carry(graph: onnx.GraphProto, emit: Emitter, carried: Mapping[str, int], wi
         exact = _EXACT if all(isinstance(CARRIED[number], Narrow) for number in results.values()) else _MOVES
         computed = {} if node.op_type in exact else {name: emit.fresh() for name in results}
         node.output[:] = [computed.get(name, name) for name in node.output]
-        long = _long(emit, node, kind, results.values())
+        long = _long(emit, node, input_type, results.values())
         if not long:
             _compute(emit, node, {computed.get(name, name) for name in large})
         for name, value in computed.items():
@@ -173,24 +173,24 @@ def _compute(emit: Emitter, node: onnx.NodeProto, large: set[str]) -> None:
 
 def _check(node: onnx.NodeProto, carried: Mapping[str, int]) -> None:
     for name in (*node.input, *node.output):
-        found = CARRIED.get(carried.get(name, 0))
-        if found is None:
+        carrier = CARRIED.get(carried.get(name, 0))
+        if carrier is None:
             continue
-        if isinstance(found, Narrow) and (
-            node.op_type == "BitCast" or (node.op_type in _QUANTISED and found.name.startswith("float8"))
+        if isinstance(carrier, Narrow) and (
+            node.op_type == "BitCast" or (node.op_type in _QUANTISED and carrier.name.startswith("float8"))
         ):
             raise NumcError(
-                f"node '{origin(node)}' ({node.op_type}): its tensor '{name}' is {found.name}, which only Cast and "
+                f"node '{origin(node)}' ({node.op_type}): its tensor '{name}' is {carrier.name}, which only Cast and "
                 "operators that compute with its values take: convert it with Cast"
             )
-        if found is _UINT64 and node.op_type not in unsigned.SAME and node.op_type not in unsigned.RULES:
+        if carrier is _UINT64 and node.op_type not in unsigned.SAME and node.op_type not in unsigned.RULES:
             raise NumcError(
                 f"node '{origin(node)}' ({node.op_type}): its tensor '{name}' is uint64, which it is not available "
                 "for: convert it with Cast"
             )
-        if isinstance(found, Integer) and node.op_type in _QUANTISED:
+        if isinstance(carrier, Integer) and node.op_type in _QUANTISED:
             raise NumcError(
-                f"node '{origin(node)}' ({node.op_type}): its tensor '{name}' is {found.name}, and that is available "
+                f"node '{origin(node)}' ({node.op_type}): its tensor '{name}' is {carrier.name}, and that is available "
                 "outside of control flow only, where shapes are known"
             )
 

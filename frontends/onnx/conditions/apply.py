@@ -58,12 +58,12 @@ def _emit(node: Node, names: Sequence[str], conditions: Sequence[Condition]) -> 
 
 def _found(node: Node, used: Collection[int]) -> str:
     """The names of inputs with their sizes, or with their values if those are a short list of numbers."""
-    found = []
+    descriptions = []
     for n in sorted(used):
         name = node.input(n)
         value, sizes = node.constants.get(name), node.known_shape(name)
         if value is not None and value.ndim < 2 and value.size <= 8:
-            found.append(f"'{name}' is {value.tolist()}")
+            descriptions.append(f"'{name}' is {value.tolist()}")
         else:
-            found.append(f"'{name}' has sizes {listed(sizes or ())}")
-    return ", ".join(found)
+            descriptions.append(f"'{name}' has sizes {listed(sizes or ())}")
+    return ", ".join(descriptions)

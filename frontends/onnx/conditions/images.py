@@ -45,9 +45,9 @@ def _convolution(node: Node, weight: int = 1, bias: int | None = 2) -> Condition
     yield f"size({weight}, 0) % {group} == 0", f"its group, {group}, does not divide the rows of the weight"
     transposed = node.proto.op_type == "ConvTranspose"
     channels = f"size({weight}, 0)" if transposed else f"size({weight}, 1) * {group}"
-    place = rank - 1 if node.attribute("channels_last", 0) else 1
-    yield f"size(0, {place}) == {channels}", f"the image has other channels than the weight with a group of {group}"
-    if place == 1 and node.attribute("auto_pad", "NOTSET") == "NOTSET" and not node.attribute("output_shape", ()):
+    axis = rank - 1 if node.attribute("channels_last", 0) else 1
+    yield f"size(0, {axis}) == {channels}", f"the image has other channels than the weight with a group of {group}"
+    if axis == 1 and node.attribute("auto_pad", "NOTSET") == "NOTSET" and not node.attribute("output_shape", ()):
         yield from _some_windows(node, windows_of(node, kernel or [1] * (rank - 2)), weight, transposed)
     if bias is not None:
         yield from sized(node, bias, f"size({weight}, 1) * {group}" if transposed else f"size({weight}, 0)")

@@ -32,13 +32,13 @@ def _reshape(node: Node) -> Conditions:
     if keeps and any(size == 0 and axis >= rank for axis, size in enumerate(sizes)):
         raise RefusedError(f"its shape {sizes} keeps a size that '{node.input(0)}' does not have")
     kept = [n for n, size in enumerate(sizes) if size == 0 and keeps]
-    given = [(n, size) for n, size in enumerate(node.shape(node.input(0))) if n not in kept]
-    have = " * ".join(f"size(0, {n})" for n, size in given) or "1"
+    remaining = [(n, size) for n, size in enumerate(node.shape(node.input(0))) if n not in kept]
+    have = " * ".join(f"size(0, {n})" for n, size in remaining) or "1"
     want = math.prod(size for n, size in enumerate(sizes) if size != -1 and n not in kept)
     message = f"a reshape to {sizes} does not keep the number of elements"
     if -1 not in sizes:
         yield f"{have} == {want}", message
-    elif want and math.prod(size for _, size in given if size is not None) % want:
+    elif want and math.prod(size for _, size in remaining if size is not None) % want:
         yield f"({have}) % {want} == 0", message
 
 
@@ -149,11 +149,11 @@ def _einsum(node: Node) -> Conditions:
     for letter, ((first, axis), *others) in places.items():
         message = f"sizes do not fit: those of '{letter}' differ"
         for n, other in others:
-            one, two = f"size({first}, {axis})", f"size({n}, {other})"
+            left, right = f"size({first}, {axis})", f"size({n}, {other})"
             # Between two operands, a size of 1 is stretched.
-            yield f"{one} == {two}" if n == first else f"{one} == {two} or {one} == 1 or {two} == 1", message
+            yield f"{left} == {right}" if n == first else f"{left} == {right} or {left} == 1 or {right} == 1", message
         for n, term in enumerate(terms):
-            mine = [other for other, found in enumerate(term) if found == letter]
+            mine = [other for other, axis_letter in enumerate(term) if axis_letter == letter]
             if n != first:
                 for other in mine[1:]:
                     yield f"size({n}, {mine[0]}) == size({n}, {other})", message

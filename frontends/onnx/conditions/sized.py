@@ -22,8 +22,8 @@ def sized(node: Node, n: int, *wanted: int | str | None) -> Conditions:
         return
     tensors = known(node)
     needed = [value_of(size, tensors) if isinstance(size, str) else size for size in wanted]
-    found = tensors[n].sizes or node.shape(name)
-    if why := differing(name, found, needed):
+    sizes = tensors[n].sizes or node.shape(name)
+    if why := differing(name, sizes, needed):
         raise RefusedError(why)
     for axis, size in enumerate(wanted):
         if size is not None:

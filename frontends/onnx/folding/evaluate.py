@@ -43,15 +43,15 @@ class Reference:
             size = _size(node, feeds, self._opsets)
         self._budget.check_constants(f"node '{origin(node)}' ({node.op_type})", self._budget.made + size)
         if max(sizes, default=0) > SHOWN or any(value.dtype.hasobject for value in feeds.values()):
-            found = self._computed(node, feeds)
+            outputs = self._computed(node, feeds)
         else:
             key = _key(node, feeds)
             if key not in self._known:
                 self._known[key] = self._computed(node, feeds)
-            found = self._known[key]
-        if found is not None:
-            self._budget.made += sum(value.nbytes for value in found)
-        return found
+            outputs = self._known[key]
+        if outputs is not None:
+            self._budget.made += sum(value.nbytes for value in outputs)
+        return outputs
 
     def _computed(self, node: onnx.NodeProto, feeds: Mapping[str, Array]) -> list[Array] | None:
         graph = onnx.GraphProto(node=[node], output=[onnx.ValueInfoProto(name=name) for name in node.output if name])
@@ -89,8 +89,8 @@ def _size(node: onnx.NodeProto, feeds: Mapping[str, Array], opsets: Iterable[onn
         return 0
     total = 0
     for value in inferred.graph.output:
-        kind = value.type.tensor_type
-        if kind.HasField("shape") and all(dim.HasField("dim_value") for dim in kind.shape.dim):
-            width = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type).itemsize
-            total += width * math.prod(dim.dim_value for dim in kind.shape.dim)
+        tensor_type = value.type.tensor_type
+        if tensor_type.HasField("shape") and all(dim.HasField("dim_value") for dim in tensor_type.shape.dim):
+            width = onnx.helper.tensor_dtype_to_np_dtype(tensor_type.elem_type).itemsize
+            total += width * math.prod(dim.dim_value for dim in tensor_type.shape.dim)
     return total

@@ -55,5 +55,5 @@ class PartialSizes:
         feeds |= {name: self._values[name] for name in read if name in self._values}
         if not all(name in feeds for name in node.input if name):
             return None
-        found = self._reference.evaluate(node, feeds)
-        return None if found is None else found[0]
+        outputs = self._reference.evaluate(node, feeds)
+        return None if outputs is None else outputs[0]

@@ -32,13 +32,13 @@ class Types:
 
     def sizes(self, name: str) -> list[int] | None:
         """The sizes of a value; None if one of them is not fixed, or the rank is not known."""
-        kind = self._types.get(name)
-        return None if kind is None else _sizes(kind)
+        type_proto = self._types.get(name)
+        return None if type_proto is None else _sizes(type_proto)
 
     def partial_sizes(self, name: str) -> list[int | None] | None:
         """The sizes of a value, None for those that are free; None if the rank is not known."""
-        kind = self._types.get(name)
-        return None if kind is None else _partial_sizes(kind)
+        type_proto = self._types.get(name)
+        return None if type_proto is None else _partial_sizes(type_proto)
 
     def became_constants(self, names: Iterable[str]) -> None:
         """Note values that are constants now."""
@@ -54,7 +54,7 @@ class Types:
         data = {n: self._constants[n] for n in names if n in self._constants and self._constants[n].size <= SHOWN}
         try:
             schema = onnx.defs.get_schema(node.op_type, self._versions[node.domain], node.domain)
-            found = infer_node_outputs(
+            inferred = infer_node_outputs(
                 schema,
                 node,
                 {name: self._type(name) for name in names},
@@ -64,9 +64,9 @@ class Types:
             )  # fmt: skip
         except Exception:
             return  # the inference of the whole graph says what is wrong
-        for name, kind in found.items():
-            if _sizes(kind) is not None:
-                self._types[name] = kind
+        for name, type_proto in inferred.items():
+            if _sizes(type_proto) is not None:
+                self._types[name] = type_proto
                 self._news.add(name)
 
     def _type(self, name: str) -> onnx.TypeProto:

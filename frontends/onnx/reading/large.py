@@ -85,13 +85,13 @@ def _without_data(data: memoryview) -> tuple[bytes, Spans]:
     spans: Spans = {}
     pieces: list[bytes | memoryview] = []
     count, done = 0, start
-    for number, kind, at, first, last in _fields(data, start, end):
-        if (number, kind) != (_INITIALISER, _BYTES):
+    for number, wire_type, at, first, last in _fields(data, start, end):
+        if (number, wire_type) != (_INITIALISER, _BYTES):
             continue
         if last - first >= LARGE:
-            found = [f for f in _fields(data, first, last) if f[0] == _RAW_DATA]
-            if len(found) == 1 and found[0][1] == _BYTES and found[0][4] - found[0][3] >= LARGE:
-                (_, _, raw, begins, ends) = found[0]
+            raw_fields = [f for f in _fields(data, first, last) if f[0] == _RAW_DATA]
+            if len(raw_fields) == 1 and raw_fields[0][1] == _BYTES and raw_fields[0][4] - raw_fields[0][3] >= LARGE:
+                (_, _, raw, begins, ends) = raw_fields[0]
                 rest = bytes(data[first:raw]) + bytes(data[ends:last])
                 pieces += [data[done:at], _header(_INITIALISER, len(rest)), rest]
                 spans[count], done = (begins, ends), last
@@ -105,17 +105,17 @@ def _fields(data: memoryview, at: int, end: int) -> Iterator[tuple[int, int, int
     while at < end:
         tag = at
         key, at = _varint(data, at)
-        number, kind = key >> 3, key & 7
-        if kind == 0:
+        number, wire_type = key >> 3, key & 7
+        if wire_type == 0:
             last = _varint(data, at)[1]
-        elif kind == _BYTES:
+        elif wire_type == _BYTES:
             length, at = _varint(data, at)
             last = at + length
         else:
-            last = at + _FIXED.get(kind, end)  # groups are not in ONNX
+            last = at + _FIXED.get(wire_type, end)  # groups are not in ONNX
         if last > end:
             raise ValueError("a field goes beyond its message")
-        yield number, kind, tag, at, last
+        yield number, wire_type, tag, at, last
         at = last
 
 

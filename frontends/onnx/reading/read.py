@@ -31,8 +31,8 @@ class Read:
 
     def place_of(self, value: Array) -> tuple[str, int] | None:
         """Return the file that the bytes of an array lie in, and the offset there; None if they are in none."""
-        found = ((file.path, file.offset_of(value)) for file in self.files)
-        return next(((path, offset) for path, offset in found if offset is not None), None)
+        locations = ((file.path, file.offset_of(value)) for file in self.files)
+        return next(((path, offset) for path, offset in locations if offset is not None), None)
 
 
 def read(path: Path) -> Read:
@@ -82,8 +82,8 @@ def _check_strings(message: Message) -> None:
         if not isinstance(message.name, str):
             raise ValueError(message.name)
         return
-    for field, found in message.ListFields():
-        items = [found] if isinstance(found, (Message, str, bytes, int, float)) else found
+    for field, field_value in message.ListFields():
+        items = [field_value] if isinstance(field_value, (Message, str, bytes, int, float)) else field_value
         if field.type == field.TYPE_MESSAGE:
             for item in items:
                 _check_strings(item)
@@ -164,10 +164,10 @@ def _check_names(graph: onnx.GraphProto) -> None:
 
 def _check_value(value: onnx.ValueInfoProto) -> None:
     what = f"'{value.name}'"
-    kind = value.type.WhichOneof("value")
-    if kind != "tensor_type":
-        found = (kind or "nothing").removesuffix("_type")
-        raise NumcError(f"{what} is of type {found}: want tensors as inputs")
+    type_field = value.type.WhichOneof("value")
+    if type_field != "tensor_type":
+        type_name = (type_field or "nothing").removesuffix("_type")
+        raise NumcError(f"{what} is of type {type_name}: want tensors as inputs")
     check_dtype(value.type.tensor_type.elem_type, what)
     # Some exporters write a free size as -1.
     sizes = [dim.dim_value for dim in value.type.tensor_type.shape.dim if dim.HasField("dim_value")]

@@ -51,9 +51,9 @@ def mistyped(node: onnx.NodeProto, schema: onnx.defs.OpSchema, types: Mapping[st
     for n, name in enumerate(node.input):
         formal = schema.inputs[min(n, len(schema.inputs) - 1)]
         kinds = {_kind(text) for text in allowed.get(formal.type_str, [formal.type_str])}
-        if name in types and (found := _kind(f"tensor({NAMES.get(types[name], '')})")) and found not in kinds:
+        if name in types and (actual := _kind(f"tensor({NAMES.get(types[name], '')})")) and actual not in kinds:
             wanted = " or ".join(sorted(kind for kind in kinds if kind))
-            return f"its input {n} ({formal.name}), '{name}', is {found}: it has to be {wanted or 'something else'}"
+            return f"its input {n} ({formal.name}), '{name}', is {actual}: it has to be {wanted or 'something else'}"
     return ""
 
 
@@ -67,11 +67,11 @@ def _kind(text: str) -> str:
 
 
 def _of_values(node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> str:
-    given = len(node.input)
+    count = len(node.input)
     least, most = schema.min_input, schema.max_input
-    if not least <= given <= most:
+    if not least <= count <= most:
         allowed = f"{least}" if least == most else f"{least} to {most}" if most < 2**31 - 1 else f"{least} or more"
-        return f"it has {given} inputs, want {allowed}"
+        return f"it has {count} inputs, want {allowed}"
     for n, (name, formal) in enumerate(zip(node.input, schema.inputs, strict=False)):
         if not name and formal.option == _OPTION.Single:
             return f"its input {n} ({formal.name}) is missing"
@@ -85,29 +85,29 @@ def _of_values(node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> str:
 
 def _of_attributes(node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> str:
     known = schema.attributes
-    given = {attribute.name: attribute for attribute in node.attribute}
-    for name, attribute in given.items():
+    attributes = {attribute.name: attribute for attribute in node.attribute}
+    for name, attribute in attributes.items():
         if name.startswith("__"):  # internal ones of tools, which checkers of ONNX leave alone
             continue
         if name not in known:
             return f"it has no attribute '{name}'{did_you_mean(name, known)}"
-        found, wanted = onnx.AttributeProto.AttributeType.Name(attribute.type), known[name].type.name
-        if found != wanted:
-            return f"its attribute {name} is of type {found}, want {wanted}"
-        if name in _FLAGS and found == "INT" and attribute.i not in (0, 1):
+        type_name, wanted = onnx.AttributeProto.AttributeType.Name(attribute.type), known[name].type.name
+        if type_name != wanted:
+            return f"its attribute {name} is of type {type_name}, want {wanted}"
+        if name in _FLAGS and type_name == "INT" and attribute.i not in (0, 1):
             return f"its attribute {name} is {attribute.i}: want 0 or 1"
         if wrong := _of_value(f"{node.op_type}.{name}", attribute):
             return f"its attribute {name} is {wrong}"
-    missing = [name for name, attribute in known.items() if attribute.required and name not in given]
+    missing = [name for name, attribute in known.items() if attribute.required and name not in attributes]
     return f"its attribute {missing[0]} is missing" if missing else ""
 
 
 def _of_value(what: str, attribute: onnx.AttributeProto) -> str:
-    name, kind = what.partition(".")[2], NAMES.get(attribute.i, str(attribute.i))
+    name, type_name = what.partition(".")[2], NAMES.get(attribute.i, str(attribute.i))
     if name in _TYPES and attribute.i not in NUMBERS:
-        return f"type {kind}: want a type of numbers or bool"
-    if name in _PRECISIONS and kind not in _FLOATS:
-        return f"type {kind}: want {', '.join(_FLOATS)}"
+        return f"type {type_name}: want a type of numbers or bool"
+    if name in _PRECISIONS and type_name not in _FLOATS:
+        return f"type {type_name}: want {', '.join(_FLOATS)}"
     value = attribute.s.decode(errors="replace")
     if what in _CHOICES and value not in _CHOICES[what]:
         return f"'{value}': want {', '.join(_CHOICES[what])}"

@@ -55,6 +55,6 @@ def _dense(sparse: onnx.SparseTensorProto, what: str) -> onnx.TensorProto:
         raise NumcError(f"{what} has indices {places.min()} to {places.max()}: its shape {dims} has 0 to {count - 1}")
     if len(np.unique(places)) < len(places):
         raise NumcError(f"{what} has two values for one place")
-    found = np.zeros(count, values.dtype)
-    found[places] = values
-    return numpy_helper.from_array(found.reshape(dims), sparse.values.name)
+    dense = np.zeros(count, values.dtype)
+    dense[places] = values
+    return numpy_helper.from_array(dense.reshape(dims), sparse.values.name)

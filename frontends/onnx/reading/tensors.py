@@ -23,13 +23,13 @@ def check_tensor(tensor: onnx.TensorProto, what: str) -> None:
     count = elements(list(tensor.dims), what)
     bits = _bits(tensor.data_type)
     if tensor.HasField("raw_data"):
-        found, wanted = len(tensor.raw_data), (count * bits + 7) // 8
+        length, wanted = len(tensor.raw_data), (count * bits + 7) // 8
         unit = "bytes"
     else:
         field = onnx.helper.tensor_dtype_to_field(tensor.data_type)
-        found, wanted, unit = len(getattr(tensor, field)), count if bits >= 8 else -(-count * bits // 8), "elements"
-    if found != wanted:
-        raise NumcError(f"{what} is damaged: its shape {list(tensor.dims)} needs {wanted} {unit}, found {found}")
+        length, wanted, unit = len(getattr(tensor, field)), count if bits >= 8 else -(-count * bits // 8), "elements"
+    if length != wanted:
+        raise NumcError(f"{what} is damaged: its shape {list(tensor.dims)} needs {wanted} {unit}, found {length}")
 
 
 def _bits(data_type: int) -> int:

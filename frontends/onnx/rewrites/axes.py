@@ -16,20 +16,20 @@ _BY_INPUT = {"CumProd": 1, "CumSum": 1, "Slice": 3, "Squeeze": 1, "Unsqueeze": 1
 
 def check_axes(node: Node) -> None:
     """Raise RefusedError if an axis of a node is none of its first input."""
-    kind, shape = node.proto.op_type, node.known_shape(node.input(0))
+    op_type, shape = node.proto.op_type, node.known_shape(node.input(0))
     if node.proto.domain not in ("", "ai.onnx") or shape is None:
         return
     rank = len(shape)
-    if kind in _BY_ATTRIBUTE and any(attribute.name == "axis" for attribute in node.proto.attribute):
-        if not (kind == "Flatten" and node.attribute("axis", 1) == rank):
+    if op_type in _BY_ATTRIBUTE and any(attribute.name == "axis" for attribute in node.proto.attribute):
+        if not (op_type == "Flatten" and node.attribute("axis", 1) == rank):
             node.axis(rank, 0)
         return
-    number = 1 if kind.startswith("Reduce") else _BY_INPUT.get(kind)
-    given = None if number is None else node.constants.get(node.input(number))
-    if given is None or given.dtype.kind != "i":
+    number = 1 if op_type.startswith("Reduce") else _BY_INPUT.get(op_type)
+    axis_values = None if number is None else node.constants.get(node.input(number))
+    if axis_values is None or axis_values.dtype.kind != "i":
         return
-    axes = [int(axis) for axis in given.reshape(-1)]
-    if kind == "Unsqueeze":
+    axes = [int(axis) for axis in axis_values.reshape(-1)]
+    if op_type == "Unsqueeze":
         rank += len(axes)
     if any(not -rank <= axis < rank for axis in axes) or len({axis % rank for axis in axes}) < len(axes):
         raise RefusedError(f"its axes {axes} are not different ones of {rank}")

@@ -39,16 +39,16 @@ def mod(node: Node) -> None:
 
 def batch_normalization(node: Node) -> None:
     """BatchNormalization of float64 and another type: computed in float64."""
-    kinds = [node.dtype(name) for name in node.proto.input]
-    if len(set(kinds)) == 1 or TensorProto.DOUBLE not in kinds:
+    dtypes = [node.dtype(name) for name in node.proto.input]
+    if len(set(dtypes)) == 1 or TensorProto.DOUBLE not in dtypes:
         return
     wide = [node.cast(name, TensorProto.DOUBLE) for name in node.proto.input]
     copy = node.copy()
     copy.input[:] = wide
     copy.output[:] = [node.fresh() if name else "" for name in node.proto.output]
-    for name, to, kind in zip(copy.output, node.proto.output, [kinds[0], kinds[3], kinds[4]], strict=False):
+    for name, to, dtype in zip(copy.output, node.proto.output, [dtypes[0], dtypes[3], dtypes[4]], strict=False):
         if to:
-            node.cast(name, kind, to=to)
+            node.cast(name, dtype, to=to)
 
 
 def dropout(node: Node) -> None:

@@ -34,12 +34,12 @@ def numbers(node: Node) -> None:
 
 def triangle(node: Node) -> None:
     """Trilu by a diagonal far outside of the matrix: counted from there, places overflow."""
-    given = node.input(1)
-    if not given:
+    diagonal = node.input(1)
+    if not diagonal:
         return
-    if given in node.constants:
-        if abs(int(node.constants[given].item())) > _FAR:
-            node.copy().input[1] = node.constant(np.clip(node.constants[given], -_FAR, _FAR), np.int64)
+    if diagonal in node.constants:
+        if abs(int(node.constants[diagonal].item())) > _FAR:
+            node.copy().input[1] = node.constant(np.clip(node.constants[diagonal], -_FAR, _FAR), np.int64)
         return
     low, high = node.constant(-_FAR, np.int64), node.constant(_FAR, np.int64)
-    node.copy().input[1] = node.op("Min", node.op("Max", given, low), high)
+    node.copy().input[1] = node.op("Min", node.op("Max", diagonal, low), high)

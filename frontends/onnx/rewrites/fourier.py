@@ -16,8 +16,8 @@ def dft(node: Node) -> None:
     if node.opset < 20:
         axis = int(node.attribute("axis", 1))
     else:
-        given = node.constant_input(2, "axis")
-        axis = -2 if given is None else int(given.item())
+        axis_input = node.constant_input(2, "axis")
+        axis = -2 if axis_input is None else int(axis_input.item())
     axis %= rank
     size = node.shape(source)[axis]
     parts = node.shape(source)[-1]

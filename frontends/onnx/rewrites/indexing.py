@@ -23,12 +23,12 @@ def extreme(node: Node) -> None:
             _place(node, source, operator, axis, keeps, to=node.output(0))
         return
     turned = node.op("Slice", source, node.ints(-1), node.ints(-END), node.ints(axis), node.ints(-1))
-    place = _place(node, turned, operator, axis, keeps)
+    index = _place(node, turned, operator, axis, keeps)
     size = node.size(source, axis)
     last = node.constant(size - 1, np.int64) if isinstance(size, int) else ""
     if isinstance(size, str):
         last = node.op("Sub", node.op("Squeeze", size, node.ints(0)), node.constant(1, np.int64))
-    node.op("Sub", last, place, to=node.output(0))
+    node.op("Sub", last, index, to=node.output(0))
 
 
 def _place(node: Node, value: str, operator: str, axis: int, keeps: int, to: str = "") -> str:
@@ -227,15 +227,15 @@ def _size_of(node: Node, value: str, axis: int) -> str:
 def _padded(node: Node, size: str, before: str, after: str, mode: str) -> str:
     """Emit the places in a dimension that padding takes its elements from. All numbers are lists of one."""
     count = node.op("Add", node.op("Add", size, before), after)
-    place = node.op("Sub", node.steps(count), before)
+    positions = node.op("Sub", node.steps(count), before)
     last = node.op("Sub", size, node.ints(1))
     if mode == "edge":
-        return node.op("Min", node.op("Max", place, node.ints(0)), last)
+        return node.op("Min", node.op("Max", positions, node.ints(0)), last)
     if mode == "wrap":
-        return node.op("Mod", place, size)
+        return node.op("Mod", positions, size)
     # There and back is a period, even for more padding than elements.
     period = node.op("Max", node.op("Mul", last, node.ints(2)), node.ints(1))
-    return node.op("Sub", last, node.op("Abs", node.op("Sub", node.op("Mod", place, period), last)))
+    return node.op("Sub", last, node.op("Abs", node.op("Sub", node.op("Mod", positions, period), last)))
 
 
 def squeeze(node: Node) -> None:
@@ -317,8 +317,8 @@ def compress(node: Node) -> None:
     """Compress: the places where the condition is true are gathered; beyond the last element, it says nothing."""
     source, axis, condition = node.input(0), node.attribute("axis", None), node.input(1)
     count = node.product(*node.sizes(source)) if axis is None else node.size(source, axis)
-    (given,) = node.shape(condition)
-    if given is None or isinstance(count, str) or given > count:
+    (length,) = node.shape(condition)
+    if length is None or isinstance(count, str) or length > count:
         condition = node.cut(condition, 0, 0, count)
     places = node.op("Reshape", node.op("NonZero", condition), node.ints(-1))
     if axis is None:
@@ -357,14 +357,14 @@ def gather_nd(node: Node) -> None:
         return
     sizes = node.sizes(source)
     indexed, left = sizes[batches : batches + depth], sizes[batches + depth :]
-    place, inside = _flat(node, indices, indexed)
+    flat_index, inside = _flat(node, indices, indexed)
     if batches:  # what one of the batch has lies behind what the one before has
         count = node.product(*sizes[:batches])
         first = node.op("Mul", node.steps(count), node.list_of([node.product(*indexed)]))
         first = node.reshape(first, [*sizes[:batches], *[1] * (ranks[1] - 1 - batches)])
-        place = node.op("Add", place, first)
-    place = node.op("Where", inside, place, node.list_of([node.product(*sizes[: batches + depth])]))
-    node.op("Gather", node.reshape(source, [-1, *left]), place, axis=0, to=node.output(0))
+        flat_index = node.op("Add", flat_index, first)
+    flat_index = node.op("Where", inside, flat_index, node.list_of([node.product(*sizes[: batches + depth])]))
+    node.op("Gather", node.reshape(source, [-1, *left]), flat_index, axis=0, to=node.output(0))
 
 
 def scatter_nd(node: Node) -> None:
@@ -374,11 +374,11 @@ def scatter_nd(node: Node) -> None:
     if depth < 2:
         return
     sizes = node.sizes(source)
-    place, inside = _flat(node, indices, sizes[:depth])
-    place = node.op("Where", inside, place, node.list_of([node.product(*sizes[:depth])]))
+    flat_index, inside = _flat(node, indices, sizes[:depth])
+    flat_index = node.op("Where", inside, flat_index, node.list_of([node.product(*sizes[:depth])]))
     flat = node.reshape(source, [-1, *sizes[depth:]])
-    place = node.op("Unsqueeze", place, node.ints(-1))
-    written = node.op("ScatterND", flat, place, updates, reduction=node.attribute("reduction", None))
+    flat_index = node.op("Unsqueeze", flat_index, node.ints(-1))
+    written = node.op("ScatterND", flat, flat_index, updates, reduction=node.attribute("reduction", None))
     node.reshape(written, sizes, to=node.output(0))
 
 
@@ -394,7 +394,7 @@ def _depth(node: Node, indices: str, dimensions: int) -> int:
 
 def _flat(node: Node, indices: str, sizes: Sequence[int | str]) -> tuple[str, str]:
     """Emit lists of indices as places in a flat tensor of these sizes, and whether all of a list are inside."""
-    place = within = ""
+    flat_index = within = ""
     for n, size in enumerate(sizes):
         index = node.op("Gather", indices, node.constant(n, np.int64), axis=-1)
         length = node.list_of([size])
@@ -404,9 +404,9 @@ def _flat(node: Node, indices: str, sizes: Sequence[int | str]) -> tuple[str, st
             node.op("Less", index, length),
         )
         from_start = node.op("Where", node.op("Less", index, node.ints(0)), node.op("Add", index, length), index)
-        place = node.op("Add", node.op("Mul", place, length), from_start) if place else from_start
+        flat_index = node.op("Add", node.op("Mul", flat_index, length), from_start) if flat_index else from_start
         within = node.op("And", within, inside) if within else inside
-    return place, within
+    return flat_index, within
 
 
 def _steps(node: Node, name: str, axis: int) -> int:
@@ -447,18 +447,18 @@ def cumulative_sum(node: Node) -> None:
 
     An axis that is computed is, of a list, the only one.
     """
-    source, given = node.input(0), node.constants.get(node.input(1))
+    source, axis_input = node.input(0), node.constants.get(node.input(1))
     rank = node.rank(source)
-    if given is None and rank != 1:
+    if axis_input is None and rank != 1:
         raise RefusedError(f"its axis '{node.input(1)}' is computed: it has to be a constant")
-    axis = 0 if given is None else int(given.item()) % rank
+    axis = 0 if axis_input is None else int(axis_input.item()) % rank
     if node.attribute("exclusive", 0):
-        one = node.op("Shape", node.cut(source, axis, 0, 1))  # none if there are no elements
-        zero = node.op("Expand", node.like(0, source), one)
+        slice_shape = node.op("Shape", node.cut(source, axis, 0, 1))  # none if there are no elements
+        zero = node.op("Expand", node.like(0, source), slice_shape)
         is_reversed = node.attribute("reverse", 0)
         parts = [node.cut(source, axis, 1, END), zero] if is_reversed else [zero, node.cut(source, axis, 0, -1)]
         source = node.op("Concat", *parts, axis=axis)
-    elif given is not None:
+    elif axis_input is not None:
         return
     node.copy(exclusive=None).input[:] = [source, node.constant(axis, np.int64)]
 
@@ -466,14 +466,14 @@ def cumulative_sum(node: Node) -> None:
 def cumulative_product(node: Node) -> None:
     """CumProd, one element after the other."""
     source, rank = node.input(0), node.rank(node.input(0))
-    given = node.constant_input(1, "axis") if rank > 1 else None  # of a list, it is the only one
-    axis = int(given.item() if given is not None else 0) % rank
+    axis_input = node.constant_input(1, "axis") if rank > 1 else None  # of a list, it is the only one
+    axis = int(axis_input.item() if axis_input is not None else 0) % rank
     count = _steps(node, source, axis)
     parts = [node.cut(source, axis, n, n + 1) for n in range(count)]
     parts = parts[::-1] if node.attribute("reverse", 0) else parts
     if node.attribute("exclusive", 0):
-        one = node.op("Expand", node.like(1, source), node.op("Shape", parts[0]))
-        parts = [one, *parts[:-1]]
+        ones = node.op("Expand", node.like(1, source), node.op("Shape", parts[0]))
+        parts = [ones, *parts[:-1]]
     products = parts[:1]
     for part in parts[1:]:
         products.append(node.op("Mul", products[-1], part))

@@ -41,8 +41,8 @@ def compute_in(node: Node, wide: int, rule: Callable[[Node], None] | None) -> No
     for n, name in enumerate(node.proto.input):
         if node.dtype(name) == own:
             copy.input[n] = node.cast(name, wide)
-            types[copy.input[n]] = kind = onnx.TypeProto.FromString(node.type_of(name).SerializeToString())
-            kind.tensor_type.elem_type = wide
+            types[copy.input[n]] = type_proto = onnx.TypeProto.FromString(node.type_of(name).SerializeToString())
+            type_proto.tensor_type.elem_type = wide
     copy.output[0] = node.fresh()
     casts = len(node.made)
     if rule is not None:
@@ -64,15 +64,15 @@ def power(node: Node) -> None:
     bits = _BITS.get(node.dtype(base), 0)
     if not bits or node.dtype(exponent) not in _BITS:
         return
-    result, kind = node.dtype(base), node.dtype(exponent)
-    digits = 8 if kind == TensorProto.UINT8 else _BITS[kind] - 1
+    result, exponent_type = node.dtype(base), node.dtype(exponent)
+    digits = 8 if exponent_type == TensorProto.UINT8 else _BITS[exponent_type] - 1
     if bits < 32:  # torch-mlir has not every operation on them
         base, result = node.cast(base, TensorProto.INT32), TensorProto.INT32
-    if _BITS[kind] < 32:
-        exponent, kind = node.cast(exponent, TensorProto.INT32), TensorProto.INT32
+    if _BITS[exponent_type] < 32:
+        exponent, exponent_type = node.cast(exponent, TensorProto.INT32), TensorProto.INT32
     known = node.constants.get(node.input(1))
     steps = int(known.max(initial=0)).bit_length() if known is not None else digits
-    dtype, counts = (onnx.helper.tensor_dtype_to_np_dtype(each) for each in (result, kind))
+    dtype, counts = (onnx.helper.tensor_dtype_to_np_dtype(each) for each in (result, exponent_type))
     one, zero, two, none = (
         node.constant(value, each) for value, each in ((1, dtype), (0, dtype), (2, counts), (0, counts))
     )

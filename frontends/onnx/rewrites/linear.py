@@ -12,13 +12,13 @@ def einsum(node: Node) -> None:
 
     Nor does torch-mlir do an ellipsis that stands for no dimensions.
     """
-    given = node.attribute("equation", "a")
-    equation = given.replace("...", "") if _has_empty_ellipses(node, given) else given
+    original = node.attribute("equation", "a")
+    equation = original.replace("...", "") if _has_empty_ellipses(node, original) else original
     if any(character.isalpha() or character == "." for character in equation):
         if "->" not in equation:
             letters = sorted(c for c in set(equation) if c.isalpha() and equation.count(c) == 1)
             equation = f"{equation}->{'...' if '...' in equation else ''}{''.join(letters)}"
-        if equation != given:
+        if equation != original:
             node.copy(equation=equation)
         return
     product, *others = node.proto.input
@@ -37,13 +37,13 @@ def _has_empty_ellipses(node: Node, equation: str) -> bool:
 
 def letters_of(node: Node) -> list[list[str]]:
     """The letters of an Einsum for the dimensions of each operand; those of an ellipsis are ``...1`` for the last."""
-    found = []
+    letters = []
     terms = node.attribute("equation", "").replace(" ", "").split("->")[0].split(",")
     for name, term in zip(node.proto.input, terms, strict=False):
         before, *after = term.split("...")
         count = node.rank(name) - len(term.replace("...", "")) if after else 0
-        found.append([*before, *(f"...{n}" for n in range(count, 0, -1)), *"".join(after)])
-    return found
+        letters.append([*before, *(f"...{n}" for n in range(count, 0, -1)), *"".join(after)])
+    return letters
 
 
 def gemm(node: Node) -> None:
@@ -146,14 +146,16 @@ def determinant(node: Node) -> None:
         return op("Gather", line, node.constant(column, np.int64), axis=-1)
 
     def minor(columns: tuple[int, int], first: int) -> str:
-        (one, other), second = columns, first + 1
-        return op("Sub", op("Mul", element(first, one), element(second, other)),
-                  op("Mul", element(first, other), element(second, one)))  # fmt: skip
+        (left, right), second = columns, first + 1
+        return op("Sub", op("Mul", element(first, left), element(second, right)),
+                  op("Mul", element(first, right), element(second, left)))  # fmt: skip
 
     if rows == 1:
         op("Identity", element(0, 0), to=node.output(0))
     elif rows == 2:
         op("Identity", minor((0, 1), 0), to=node.output(0))
     else:
-        one, two, three = (op("Mul", element(0, n), minor(pair, 1)) for n, pair in enumerate(((1, 2), (0, 2), (0, 1))))
-        op("Add", op("Sub", one, two), three, to=node.output(0))
+        first_term, second_term, third_term = (
+            op("Mul", element(0, n), minor(pair, 1)) for n, pair in enumerate(((1, 2), (0, 2), (0, 1)))
+        )
+        op("Add", op("Sub", first_term, second_term), third_term, to=node.output(0))

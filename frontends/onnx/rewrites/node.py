@@ -74,10 +74,10 @@ class Node:
         """The sizes of a value, None for free ones; None if its rank is not known."""
         if name in self.constants:
             return list(self.constants[name].shape)
-        kind = self.types[name].tensor_type if name in self.types else None
-        if kind is None or not kind.HasField("shape"):
+        tensor_type = self.types[name].tensor_type if name in self.types else None
+        if tensor_type is None or not tensor_type.HasField("shape"):
             return None
-        return [int(dim.dim_value) if dim.HasField("dim_value") else None for dim in kind.shape.dim]
+        return [int(dim.dim_value) if dim.HasField("dim_value") else None for dim in tensor_type.shape.dim]
 
     def shape(self, name: str) -> list[int | None]:
         """The sizes of a value, None for free ones. Raises UnknownRankError if its rank is not known."""
@@ -145,8 +145,8 @@ class Node:
 
     def ops(self, operator: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Any) -> Sequence[str]:
         """Emit a node with these outputs; return their names."""
-        given = {name: value for name, value in attributes.items() if value is not None}
-        self.made.append(onnx.helper.make_node(operator, inputs, outputs, name=self.proto.name, **given))
+        present = {name: value for name, value in attributes.items() if value is not None}
+        self.made.append(onnx.helper.make_node(operator, inputs, outputs, name=self.proto.name, **present))
         return outputs
 
     def fresh(self) -> str:
@@ -186,11 +186,11 @@ class Node:
     def product(self, *sizes: int | str) -> int | str:
         """The product of sizes."""
         known = int(np.prod([size for size in sizes if isinstance(size, int)], dtype=np.int64))
-        found: int | str = known
+        total: int | str = known
         for size in sizes:
             if isinstance(size, str):
-                found = size if found == 1 else self.op("Mul", self.list_of([found]), size)
-        return found
+                total = size if total == 1 else self.op("Mul", self.list_of([total]), size)
+        return total
 
     def list_of(self, sizes: Sizes) -> str:
         """The name of a list of sizes."""
@@ -224,6 +224,6 @@ class Node:
         if isinstance(count, int):
             return self.constant(np.arange(count), dtype)
         zero, one = self.constant(0, np.int64), self.constant(1, np.int64)
-        found = self.op("Range", zero, self.op("Squeeze", count, self.ints(0)), one)
+        indices = self.op("Range", zero, self.op("Squeeze", count, self.ints(0)), one)
         number = int(onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
-        return found if number == TensorProto.INT64 else self.cast(found, number)
+        return indices if number == TensorProto.INT64 else self.cast(indices, number)

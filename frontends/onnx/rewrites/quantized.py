@@ -239,8 +239,8 @@ def linear_conv(node: Node) -> None:
     if result not in _RANGES:
         raise RefusedError("its result is of a type other than integers of 8 and 16 bits")
     rank = node.rank(source)
-    given = {a.name: onnx.helper.get_attribute_value(a) for a in node.proto.attribute}
-    total = node.op("ConvInteger", source, weight, zero, weight_zero, **given)
+    attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.proto.attribute}
+    total = node.op("ConvInteger", source, weight, zero, weight_zero, **attributes)
     if bias:
         total = node.op("Add", total, _of_channels(node, bias, rank))
     factor = node.op("Mul", scalar(node, scale), _of_channels(node, weight_scale, rank))

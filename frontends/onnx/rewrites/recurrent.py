@@ -25,12 +25,12 @@ def recurrent(node: Node) -> None:
     sizes = node.known_shape(node.input(0))
     if sizes is not None and sizes[-1] is None:
         raise RefusedError("the number of features is free in its input and its weight: give shapes={...} or --shape")
-    given, direction = node.input(4), node.attribute("direction", "forward")
-    lengths = "" if not given or _are_full(node, given) else node.cast(given, TensorProto.INT64)
+    sequence_lens, direction = node.input(4), node.attribute("direction", "forward")
+    lengths = "" if not sequence_lens or _are_full(node, sequence_lens) else node.cast(sequence_lens, TensorProto.INT64)
     if lengths and node.output(2):
         raise RefusedError("its result Y_c is not available with sequence_lens of other than the full length")
     if direction == "forward" and not lengths:
-        if given:
+        if sequence_lens:
             node.copy().input[4] = ""
         return
     _directions(node, ["forward", "reverse"] if direction == "bidirectional" else [direction], lengths)
@@ -138,8 +138,8 @@ def _cut_off(node: Node, steps: str, lengths: str, *, back: bool) -> list[str]:
     value = op("Squeeze", steps, node.ints(direction))
     kept = op("Where", op("Less", number, count), value, node.like(0, node.input(0)))
     last = op("Max", op("Sub", count, node.ints(1)), node.ints(0))
-    place = op("Expand", last, node.list_of([1, 1, node.size(node.input(2), 2)]))
-    state = op("GatherElements", kept, place, axis=time)
+    index = op("Expand", last, node.list_of([1, 1, node.size(node.input(2), 2)]))
+    state = op("GatherElements", kept, index, axis=time)
     kept = _reversed(node, kept, time, lengths) if back else kept
     return [op("Unsqueeze", kept, node.ints(direction)), state]
 

@@ -77,10 +77,10 @@ def _integer_mean(node: Node) -> None:
     """The mean of integers, cut off to an integer as in the reference of ONNX; torch-mlir has none."""
     source, one = node.input(0), node.constant(1, np.int64)
     names = ("keepdims", "noop_with_empty_axes")
-    given = {name: value for name in names if (value := node.attribute(name, None)) is not None}
+    attributes = {name: value for name in names if (value := node.attribute(name, None)) is not None}
     dtype, word = node.dtype(source), onnx.TensorProto.INT64
     wide = dtype if dtype == onnx.TensorProto.UINT64 else word  # the sum may be beyond the integers of the type
-    total = node.op("ReduceSum", node.cast(source, wide), *node.proto.input[1:], **given)
+    total = node.op("ReduceSum", node.cast(source, wide), *node.proto.input[1:], **attributes)
     each = node.op("Div", node.op("Size", source), node.op("Max", node.op("Size", total), one))
     count = node.cast(node.op("Max", each, one), wide)  # free sizes may be 0
     node.cast(node.op("Div", total, count), dtype, to=node.output(0))
@@ -95,15 +95,15 @@ def log_sum_exp(node: Node) -> None:
     if not axes and node.attribute("noop_with_empty_axes", 0):
         node.op("Identity", source, to=node.output(0))
         return
-    given = [axes] if axes else []
-    most = node.op("ReduceMax", source, *given)
+    axis_inputs = [axes] if axes else []
+    most = node.op("ReduceMax", source, *axis_inputs)
     finite = node.op("Where", node.op("IsInf", most), node.like(0, source), most)
-    total = node.op("ReduceSum", node.op("Exp", node.op("Sub", source, finite)), *given)
-    found = node.op("Add", node.op("Log", total), finite)
+    total = node.op("ReduceSum", node.op("Exp", node.op("Sub", source, finite)), *axis_inputs)
+    log_sum = node.op("Add", node.op("Log", total), finite)
     if node.attribute("keepdims", 1):
-        node.op("Identity", found, to=node.output(0))
+        node.op("Identity", log_sum, to=node.output(0))
     else:
-        node.op("Squeeze", found, axes or node.ints(*range(node.rank(source))), to=node.output(0))
+        node.op("Squeeze", log_sum, axes or node.ints(*range(node.rank(source))), to=node.output(0))
 
 
 def expanded_reduce(node: Node) -> None:

@@ -36,10 +36,10 @@ def unique(node: Node) -> None:
         raise RefusedError(f"it compares {count} elements of {width} numbers with each other: at most {MAX_PAIRS} "
                            "numbers, and at least one, are available")  # fmt: skip
     op, long = node.op, TensorProto.INT64
-    one, two = node.reshape(rows, [count, 1, width]), node.reshape(rows, [1, count, width])
-    same, above = op("Equal", one, two), op("Greater", one, two)
+    left, right = node.reshape(rows, [count, 1, width]), node.reshape(rows, [1, count, width])
+    same, above = op("Equal", left, right), op("Greater", left, right)
     if node.is_float(source):  # all NaNs are one, behind the numbers
-        nan, other = op("IsNaN", one), op("IsNaN", two)
+        nan, other = op("IsNaN", left), op("IsNaN", right)
         same = op("Or", same, op("And", nan, other))
         above = op("Or", above, op("And", nan, op("Not", other)))
     differs = node.cast(op("Not", same), long)

@@ -65,25 +65,25 @@ def broadcast(graph: onnx.GraphProto, constants: dict[str, Array], opset: int, k
 def _stretched(node: Node) -> list[str]:
     """The operands of a node, expanded where they may have to be."""
     dims = [_dims(node, name) for name in node.proto.input]
-    found = list(node.proto.input)
+    operands = list(node.proto.input)
     for n, mine in enumerate(dims):
         for m, axes in _meeting(node, n, dims):
             its = dims[m]
             if mine is None or its is None:
                 return list(node.proto.input)
             pairs = [(a, b) for a, b in axes if -a <= len(mine) and -b <= len(its) and _may_stretch(mine[a], its[b])]
-            found[n] = _expanded(node, found[n], node.input(m), pairs)
-    return found
+            operands[n] = _expanded(node, operands[n], node.input(m), pairs)
+    return operands
 
 
 def _meeting(node: Node, n: int, dims: Sequence[Dims | None]) -> list[tuple[int, list[tuple[int, int]]]]:
     """Which operands the operand `n` meets, in which of its dimensions and of theirs, counted from the last one, -1."""
-    kind = node.proto.op_type
-    if kind == "Gemm":  # the bias has the rows of the one matrix, and the columns of the other
+    op_type = node.proto.op_type
+    if op_type == "Gemm":  # the bias has the rows of the one matrix, and the columns of the other
         turns = [node.attribute(name, 0) for name in ("transA", "transB")]
         return [(0, [(-2, -1 if turns[0] else -2)]), (1, [(-1, -2 if turns[1] else -1)])] if n == 2 else []
-    every = [(-k, -k) for k in range(_CORE[kind] + 1, len(dims[n] or ()) + 1)]
-    if kind in _TO_THE_FIRST:
+    every = [(-k, -k) for k in range(_CORE[op_type] + 1, len(dims[n] or ()) + 1)]
+    if op_type in _TO_THE_FIRST:
         return [(0, every)] if n else []
     return [(m, every) for m in range(len(dims)) if m != n]
 
@@ -120,13 +120,13 @@ def _expanded(node: Node, value: str, other: str, pairs: Sequence[tuple[int, int
         target[mine] = node.size(other, its)
     # The list of sizes is for what infers shapes, the other value for the code.
     flat = [number for pair in pairs for number in pair]
-    found = node.op("Expand", value, node.list_of(target), other)
+    expanded = node.op("Expand", value, node.list_of(target), other)
     node.made[-1].attribute.append(onnx.helper.make_attribute(PAIRS, flat))
-    return found
+    return expanded
 
 
 def _dims(node: Node, name: str) -> Dims | None:
     if name in node.constants:
         return [Dim(dim_value=size) for size in np.shape(node.constants[name])]
-    kind = node.types[name].tensor_type if name in node.types else None
-    return None if kind is None or not kind.HasField("shape") else list(kind.shape.dim)
+    tensor_type = node.types[name].tensor_type if name in node.types else None
+    return None if tensor_type is None or not tensor_type.HasField("shape") else list(tensor_type.shape.dim)

@@ -33,19 +33,19 @@ _INTEGERS = (onnx.TensorProto.BOOL, onnx.TensorProto.INT32, onnx.TensorProto.INT
 def more_sizes(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
     """Return the types of values of which more follows than `graph` has, whose nodes are in topological order."""
     known = _Known(graph)
-    found = {}
+    types = {}
     for node in graph.node:
         if node.domain in ("", "ai.onnx"):
             sizes_of, values_of = _RESULTS.get(node.op_type), _VALUES.get(node.op_type)
             sizes = sizes_of(known, node) if sizes_of else None
             if sizes is not None and (better := known.improved(node.output[0], sizes)) is not None:
-                found[node.output[0]] = better
+                types[node.output[0]] = better
             if values_of and (values := values_of(known, node)) is not None:
                 known.values[node.output[0]] = values
         elif node.domain == DOMAIN:
-            types = next(attribute.type_protos for attribute in node.attribute if attribute.name == TYPES)
-            found |= {name: kind for name, kind in zip(node.output, types, strict=True) if known.sizes(name) is None}
-    return found
+            results = next(attribute.type_protos for attribute in node.attribute if attribute.name == TYPES)
+            types |= {name: kind for name, kind in zip(node.output, results, strict=True) if known.sizes(name) is None}
+    return types
 
 
 class _Known:
@@ -63,22 +63,22 @@ class _Known:
 
     def sizes(self, name: str) -> list[Size | None] | None:
         """The sizes of a value; None if its rank is not known."""
-        kind = self.types.get(name)
-        if kind is None or not kind.tensor_type.HasField("shape"):
+        type_proto = self.types.get(name)
+        if type_proto is None or not type_proto.tensor_type.HasField("shape"):
             return None
         return [
             (int(dim.dim_value), ())
             if dim.HasField("dim_value")
             else self._names.get(dim.dim_param) or (1, (dim.dim_param or f"{name}[{n}]",))
-            for n, dim in enumerate(kind.tensor_type.shape.dim)
+            for n, dim in enumerate(type_proto.tensor_type.shape.dim)
         ]
 
     def elements(self, name: str) -> Values | None:
         """The elements of a number or a list of integers; None if its type is another, or their number is not known."""
         if name in self.values:
             return self.values[name]
-        sizes, kind = self.sizes(name), self.types.get(name)
-        if kind is None or kind.tensor_type.elem_type not in _INTEGERS or sizes is None or len(sizes) > 1:
+        sizes, type_proto = self.sizes(name), self.types.get(name)
+        if type_proto is None or type_proto.tensor_type.elem_type not in _INTEGERS or sizes is None or len(sizes) > 1:
             return None
         if any(size is None or size[1] or size[0] > SHOWN for size in sizes):
             return None
@@ -88,9 +88,9 @@ class _Known:
 
     def all_elements(self, node: onnx.NodeProto) -> list[Values] | None:
         """The elements of all inputs, as `elements` returns them; None if one of them is None."""
-        found = [self.elements(name) for name in node.input]
-        known = [values for values in found if values is not None]
-        return known if len(known) == len(found) else None
+        operands = [self.elements(name) for name in node.input]
+        known = [values for values in operands if values is not None]
+        return known if len(known) == len(operands) else None
 
     def numbers(self, node: onnx.NodeProto, n: int) -> list[int] | None:
         """The elements of an input that is a constant; None if it is not."""
@@ -103,9 +103,9 @@ class _Known:
         """The type of a value with these sizes where it has none; None if it has all. It is noted."""
         if name not in self.types or len(self.sizes(name) or ()) != len(sizes):
             return None
-        kind = onnx.TypeProto.FromString(self.types[name].SerializeToString())
+        type_proto = onnx.TypeProto.FromString(self.types[name].SerializeToString())
         changed = False
-        for dim, size in zip(kind.tensor_type.shape.dim, sizes, strict=True):
+        for dim, size in zip(type_proto.tensor_type.shape.dim, sizes, strict=True):
             if size is None or size[0] < 0 or dim.HasField("dim_value"):
                 continue
             if not size[1]:
@@ -114,8 +114,8 @@ class _Known:
                 dim.dim_param, changed = size[1][0], True
             elif dim.dim_param and dim.dim_param not in self._given:
                 self._names[dim.dim_param] = size
-        self.types[name] = kind
-        return kind if changed else None
+        self.types[name] = type_proto
+        return type_proto if changed else None
 
 
 def _constant(value: npt.NDArray[Any]) -> Values:
@@ -123,10 +123,10 @@ def _constant(value: npt.NDArray[Any]) -> Values:
 
 
 def _array(sizes: Sequence[Size | None]) -> Values:
-    found = np.empty(len(sizes), dtype=object)
+    array = np.empty(len(sizes), dtype=object)
     for n, size in enumerate(sizes):  # numpy would make an array of a tuple
-        found[n] = size
-    return found
+        array[n] = size
+    return array
 
 
 def _product(*sizes: Size | None) -> Size | None:
@@ -187,9 +187,9 @@ def _expanded(known: _Known, node: onnx.NodeProto) -> list[Size | None] | None:
     values, source = known.values.get(node.input[1]), known.sizes(node.input[0])
     if values is None or source is None or values.ndim != 1:
         return None
-    one: Size = (1, ())
+    unit: Size = (1, ())
     rank = max(len(source), values.size)
-    pairs = zip([one] * (rank - len(source)) + source, [one] * (rank - values.size) + list(values), strict=True)
+    pairs = zip([unit] * (rank - len(source)) + source, [unit] * (rank - values.size) + list(values), strict=True)
     return [_stretched(*pair) for pair in pairs]
 
 
@@ -208,12 +208,12 @@ def _kept(known: _Known, node: onnx.NodeProto) -> list[Size | None] | None:
 def _paired(known: _Known, node: onnx.NodeProto) -> list[Size | None] | None:
     """The sizes of a result of several operands, element by element."""
     operands = [known.sizes(name) for name in node.input]
-    given = [sizes for sizes in operands if sizes is not None]
-    if len(given) < len(operands):
+    shapes = [sizes for sizes in operands if sizes is not None]
+    if len(shapes) < len(operands):
         return None
-    rank = max(map(len, given))
-    one: list[Size | None] = [(1, ())]
-    wide = [one * (rank - len(sizes)) + sizes for sizes in given]
+    rank = max(map(len, shapes))
+    unit: list[Size | None] = [(1, ())]
+    wide = [unit * (rank - len(sizes)) + sizes for sizes in shapes]
     return [functools.reduce(_stretched, sizes) for sizes in zip(*wide, strict=True)]
 
 
@@ -222,8 +222,8 @@ def _multiplied(known: _Known, node: onnx.NodeProto) -> list[Size | None] | None
     if a is None or b is None or min(len(a), len(b)) < 2:
         return None
     rank = max(len(a), len(b)) - 2
-    one: list[Size | None] = [(1, ())]
-    stacks = (one * (rank + 2 - len(sizes)) + sizes[:-2] for sizes in (a, b))
+    unit: list[Size | None] = [(1, ())]
+    stacks = (unit * (rank + 2 - len(sizes)) + sizes[:-2] for sizes in (a, b))
     return [*(_stretched(*pair) for pair in zip(*stacks, strict=True)), a[-2], b[-1]]
 
 
@@ -293,15 +293,16 @@ def _joined(known: _Known, node: onnx.NodeProto) -> Values | None:
 
 
 def _same(known: _Known, node: onnx.NodeProto) -> Values | None:
-    kind = known.types.get(node.output[0])
-    is_wide = kind is not None and kind.tensor_type.elem_type in _INTEGERS[1:]  # the others do not hold all sizes
+    type_proto = known.types.get(node.output[0])
+    # The other types do not hold all sizes.
+    is_wide = type_proto is not None and type_proto.tensor_type.elem_type in _INTEGERS[1:]
     return known.elements(node.input[0]) if is_wide else None
 
 
 def _reordered(known: _Known, node: onnx.NodeProto) -> Values | None:
     """Reshape, Squeeze, Unsqueeze: a list, or a number."""
-    values, kind = known.elements(node.input[0]), known.sizes(node.output[0])
-    return None if values is None or kind is None or len(kind) > 1 else values.reshape([-1] * len(kind))
+    values, sizes = known.elements(node.input[0]), known.sizes(node.output[0])
+    return None if values is None or sizes is None or len(sizes) > 1 else values.reshape([-1] * len(sizes))
 
 
 def _elementwise(known: _Known, node: onnx.NodeProto) -> Values | None:
@@ -310,8 +311,8 @@ def _elementwise(known: _Known, node: onnx.NodeProto) -> Values | None:
         return None
     wide = np.broadcast_arrays(*operands)
     function = _ELEMENTWISE[node.op_type]
-    found = [function(*sizes) for sizes in zip(*(values.flat for values in wide), strict=True)]
-    return _array(found).reshape(wide[0].shape)
+    elements = [function(*sizes) for sizes in zip(*(values.flat for values in wide), strict=True)]
+    return _array(elements).reshape(wide[0].shape)
 
 
 def _is_equal(one: Size | None, other: Size | None) -> Size | None:

@@ -54,9 +54,9 @@ def without_complex(program: ExportedProgram) -> bool:
     nodes = [node for node in program.graph.nodes if node.op in ("placeholder", "call_function")]
     if not any(is_complex(node.meta.get("val")) for node in nodes):
         return False
-    found = _Split(program)
+    split = _Split(program)
     for node in nodes:
-        found.replace(node)
+        split.replace(node)
     for node in reversed(nodes):
         if node.op == "call_function" and not node.users and IN_PARTS in node.meta:
             program.graph.erase_node(node)
@@ -88,11 +88,11 @@ class _Split:
             if is_complex(node.meta.get("val")) and self._weights.get(node.name) not in (None, *self._changed):
                 self._split_weight(node)
             return
-        given = node.all_input_nodes
+        operands = node.all_input_nodes
         rule = _RULES.get(getattr(node.target, "overloadpacket", node.target))
-        if rule is None or any(is_complex(n.meta.get("val")) and n not in self._parts for n in given):
+        if rule is None or any(is_complex(n.meta.get("val")) and n not in self._parts for n in operands):
             return
-        if not (is_complex(node.meta.get("val")) or any(n in self._parts for n in given)):
+        if not (is_complex(node.meta.get("val")) or any(n in self._parts for n in operands)):
             return
         with self._graph.inserting_before(node):
             made = rule(self, node)
@@ -129,9 +129,9 @@ class _Split:
     def call(self, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
         """Append an operation, which takes the place and the name of the node that is replaced."""
         made = self._graph.call_function(target, args, kwargs)
-        given, named = map_aggregate((args, kwargs), lambda n: n.meta["val"] if isinstance(n, fx.Node) else n)
+        arguments, named = map_aggregate((args, kwargs), lambda n: n.meta["val"] if isinstance(n, fx.Node) else n)
         with self._fake:
-            value = target(*given, **named)
+            value = target(*arguments, **named)
         made.meta = {key: what for key, what in self._at.meta.items() if key != "tensor_meta"} | {"val": value}
         return made
 
@@ -167,11 +167,11 @@ class _Split:
         if isinstance(size, int) and size <= MOST // parts:
             return size
         path = path_of(self._at)
-        place = ", ".join(filter(None, (path and f"module '{path}'", source_of(self._at))))
-        found = f"is {size}: transform shorter pieces" if isinstance(size, int) else "is free: fix it"
+        location = ", ".join(filter(None, (path and f"module '{path}'", source_of(self._at))))
+        problem = f"is {size}: transform shorter pieces" if isinstance(size, int) else "is free: fix it"
         raise NumcError(
-            f"a Fourier transform ({place}) is the product with a matrix, along dimensions of at most {MOST // parts} "
-            f"{'complex' if parts == 2 else 'real'} numbers; here the size {found}"
+            f"a Fourier transform ({location}) is the product with a matrix, along dimensions of at most "
+            f"{MOST // parts} {'complex' if parts == 2 else 'real'} numbers; here the size {problem}"
         )
 
     def matrix(self, key: tuple[Any, ...], make: Callable[[], npt.NDArray[np.float64]], dtype: torch.dtype) -> fx.Node:
@@ -254,14 +254,14 @@ def _partwise(s: _Split, node: fx.Node) -> Parts:
 
 
 def _sum(s: _Split, node: fx.Node) -> Parts:
-    one, other = (s.parts(n) for n in node.args[:2])
+    left, right = (s.parts(n) for n in node.args[:2])
     alpha = node.kwargs.get("alpha", 1)
     if alpha != 1:
-        other = _product(s, other, s.parts(alpha))
+        right = _product(s, right, s.parts(alpha))
     target = aten.add.Tensor if node.target.overloadpacket is aten.add else aten.sub.Tensor
-    real = _arithmetic(s, target, one.real, other.real)
+    real = _arithmetic(s, target, left.real, right.real)
     assert real is not None
-    return Parts(real, _arithmetic(s, target, one.imaginary, other.imaginary))
+    return Parts(real, _arithmetic(s, target, left.imaginary, right.imaginary))
 
 
 def _quotient(s: _Split, node: fx.Node) -> Parts | None:
@@ -338,37 +338,37 @@ def _matrices(s: _Split, node: fx.Node) -> Parts:
 def _product_and_sum(s: _Split, node: fx.Node) -> Parts | None:
     if node.kwargs:
         return None
-    added, one, other = map(s.parts, node.args)
-    product = _product(s, one, other, aten.mm.default)
-    found = [_arithmetic(s, aten.add.Tensor, *both) for both in zip(product, added, strict=True)]
-    assert found[0] is not None
-    return Parts(found[0], found[1])
+    added, left, right = map(s.parts, node.args)
+    product = _product(s, left, right, aten.mm.default)
+    sums = [_arithmetic(s, aten.add.Tensor, *both) for both in zip(product, added, strict=True)]
+    assert sums[0] is not None
+    return Parts(sums[0], sums[1])
 
 
 def _real_transform(s: _Split, node: fx.Node) -> Parts:
-    found = Parts(node.args[0], None)
+    parts = Parts(node.args[0], None)
     for n, dim in enumerate(reversed(node.kwargs["dim"])):
-        found = _transformed(s, found, dim, forward=True, half=node.kwargs["onesided"] and n == 0)
-    return found
+        parts = _transformed(s, parts, dim, forward=True, half=node.kwargs["onesided"] and n == 0)
+    return parts
 
 
 def _transform(s: _Split, node: fx.Node) -> Parts:
-    found = s.parts(node.args[0])
+    parts = s.parts(node.args[0])
     for dim in node.kwargs["dim"]:
-        found = _transformed(s, found, dim, forward=node.kwargs["forward"])
-    return found
+        parts = _transformed(s, parts, dim, forward=node.kwargs["forward"])
+    return parts
 
 
 def _half_transform(s: _Split, node: fx.Node) -> fx.Node:
     *dims, last = node.kwargs["dim"]
-    found = s.parts(node.args[0])
+    parts = s.parts(node.args[0])
     for dim in dims:
-        found = _transformed(s, found, dim, forward=False)
-    assert isinstance(found.real, fx.Node)
-    value = found.real.meta["val"]
+        parts = _transformed(s, parts, dim, forward=False)
+    assert isinstance(parts.real, fx.Node)
+    value = parts.real.meta["val"]
     bins, length = s.fixed(value.shape[last], 2), s.fixed(node.kwargs["last_dim_size"], 1)
     matrix = s.matrix(("half", bins, length), lambda: of_half(bins, length).reshape(2 * bins, length), value.dtype)
-    return _along(s, found, last, matrix, None)
+    return _along(s, parts, last, matrix, None)
 
 
 def _transformed(s: _Split, x: Parts, dim: int, *, forward: bool, half: bool = False) -> Parts:

@@ -65,7 +65,7 @@ def _leave_out(graph: fx.Graph, node: fx.Node, same: Any) -> None:
 
 def _store(program: ExportedProgram, name: str) -> None:
     """Replace a weight by its bytes in the program, which shares it with others."""
-    for kind in ("_state_dict", "_constants"):
-        stored = getattr(program, kind)
+    for attribute in ("_state_dict", "_constants"):
+        stored = getattr(program, attribute)
         if _holds(stored.get(name)):
-            setattr(program, kind, {**stored, name: stored[name].view(torch.uint8)})
+            setattr(program, attribute, {**stored, name: stored[name].view(torch.uint8)})

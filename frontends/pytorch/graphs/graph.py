@@ -191,11 +191,11 @@ def failed(node: fx.Node, reason: str) -> Refusal:
 def refusals(graph: fx.Graph) -> list[Refusal]:
     """Return the refusals of a graph: of the operations that cause problems, not of all that depend on them."""
     known = sizes(graph)
-    found = {node: why for node in graph.nodes if IN_PARTS not in node.meta and (why := refusal(node, known))}
+    refusal_of = {node: why for node in graph.nodes if IN_PARTS not in node.meta and (why := refusal(node, known))}
     return [
         against
-        for node, against in found.items()
-        if all(n not in found or found[n].reason != against.reason for n in node.all_input_nodes)
+        for node, against in refusal_of.items()
+        if all(n not in refusal_of or refusal_of[n].reason != against.reason for n in node.all_input_nodes)
     ]
 
 
@@ -242,11 +242,11 @@ def tensor_problem(tensor: torch.Tensor, devices: Collection[str] = ("cpu",)) ->
     if tensor.layout != torch.strided:
         return f"is {str(tensor.layout).removeprefix('torch.')}", "only dense tensors are available: use .to_dense()"
     if tensor.dtype not in DTYPES:
-        kind = str(tensor.dtype).removeprefix("torch.")
+        dtype = str(tensor.dtype).removeprefix("torch.")
         what = "use .float()" if tensor.dtype.is_floating_point else "use .to(torch.int64)"
         if tensor.is_quantized:
             what = "compute with floats: use .dequantize()"
         if tensor.dtype.is_complex:
             what = "take its real and imaginary parts, as torch.view_as_real does"
-        return f"is {kind}, not {', '.join(DTYPES.values())}", what
+        return f"is {dtype}, not {', '.join(DTYPES.values())}", what
     return None

@@ -37,10 +37,10 @@ def conditions(graph: fx.Graph) -> list[sympy.Basic]:
     if mode is None or mode.shape_env is None:
         return []
     # A size that was found to be equal to another has its name in the graph.
-    found = dict.fromkeys(
+    expressions = dict.fromkeys(
         mode.shape_env.replace(guard.expr) for guard in mode.shape_env.guards if not _is_of_strides(guard)
     )
-    return [expr for expr in found if not _is_idle(expr)]
+    return [expr for expr in expressions if not _is_idle(expr)]
 
 
 _OF_STRIDES = ("check_contiguous_sizes_strides", "is_contiguous", "is_contiguous_for_memory_format")
@@ -73,7 +73,7 @@ def check(
     main = next(op for op in module.body.operations if ir.StringAttr(op.attributes["sym_name"]).value == "main")
     block = main.regions[0].blocks[0]
     with module.context, ir.Location.unknown(), ir.InsertionPoint.at_block_begin(block):
-        values = {symbol: _size(block.arguments[place[0]], place[1]) for symbol, (place, _) in sizes.items()}
+        values = {symbol: _size(block.arguments[position[0]], position[1]) for symbol, (position, _) in sizes.items()}
         for expr in expressions:
             names = {symbol: sympy.Symbol(name) for symbol, (_, name) in sizes.items()}
             named = expr.xreplace(names)
@@ -197,7 +197,7 @@ class _Arithmetic:
     @staticmethod
     def pow_by_natural(value: ir.Value, exponent: ir.Value) -> ir.Value:
         count = ir.IntegerAttr(exponent.owner.attributes["value"]).value
-        found = _index(1)
+        power = _index(1)
         for _ in range(count):
-            found = arith.MulIOp(found, value).result
-        return found
+            power = arith.MulIOp(power, value).result
+        return power

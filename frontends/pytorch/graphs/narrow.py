@@ -75,10 +75,10 @@ def in_wide(graph: fx.Graph, names: Mapping[fx.Node, str]) -> tuple[fx.Graph, Ma
     """
     if not any(is_narrow(v) for node in graph.nodes for v in pytree.tree_leaves(node.meta.get("val"))):
         return graph, names
-    found = _Widened(names)
+    wide = _Widened(names)
     for node in graph.nodes:
-        found.add(node)
-    return found.graph, found.names
+        wide.add(node)
+    return wide.graph, wide.names
 
 
 class _Widened:
@@ -115,11 +115,11 @@ class _Widened:
         dtype = _narrow_operand(node)
         made = self.graph.node_copy(node, lambda operand: self._operand(node, operand, dtype))
         made.args, made.kwargs = map_aggregate(made.args, _wide_dtype), map_aggregate(made.kwargs, _wide_dtype)
-        for place in _ROUNDED_NUMBERS.get(node.target, ()):
-            if isinstance(place, int) and place < len(made.args):
-                made.update_arg(place, _in_dtype(made.args[place], dtype))
-            elif isinstance(place, str) and place in made.kwargs:
-                made.update_kwarg(place, _in_dtype(made.kwargs[place], dtype))
+        for parameter in _ROUNDED_NUMBERS.get(node.target, ()):
+            if isinstance(parameter, int) and parameter < len(made.args):
+                made.update_arg(parameter, _in_dtype(made.args[parameter], dtype))
+            elif isinstance(parameter, str) and parameter in made.kwargs:
+                made.update_kwarg(parameter, _in_dtype(made.kwargs[parameter], dtype))
         made.meta = {"val": widened(node.meta.get("val"))}
         filled = _FILLED.get(node.target)
         if filled is not None and node.meta["val"].dtype in NARROW_DTYPES and _is_long(made.args[filled]):
@@ -198,5 +198,5 @@ def _keeps(node: fx.Node) -> bool:
     dtype = node.meta["val"].dtype
     if not dtype.is_floating_point:
         return bool(target.is_view)
-    given = [v for n in node.all_input_nodes for v in pytree.tree_leaves(n.meta.get("val"))]
-    return all(v.dtype == dtype for v in given if isinstance(v, torch.Tensor) and v.dtype.is_floating_point)
+    operands = [v for n in node.all_input_nodes for v in pytree.tree_leaves(n.meta.get("val"))]
+    return all(v.dtype == dtype for v in operands if isinstance(v, torch.Tensor) and v.dtype.is_floating_point)

@@ -27,8 +27,8 @@ def by_places(graph: fx.Graph) -> None:
     """Replace the selections by masks of a graph by selections of places, and its checks by those of a run."""
     for node in list(graph.nodes):
         with graph.inserting_before(node):
-            if node.target is aten.index.Tensor and (found := _mask(node)) is not None:
-                _selection(node, node.args[0], *found)
+            if node.target is aten.index.Tensor and (mask_index := _mask(node)) is not None:
+                _selection(node, node.args[0], *mask_index)
             elif node.target is aten.masked_select.default:
                 _selection(node, *_broadcast(node))
             elif node.target is aten.nonzero.default:
@@ -64,20 +64,20 @@ def _most(graph: fx.Graph) -> dict[Any, int]:
 
 def sizes(graph: fx.Graph) -> set[sympy.Symbol]:
     """Return the symbols of the sizes that depend on data and that a run finds."""
-    found: set[sympy.Symbol] = set()
+    symbols: set[sympy.Symbol] = set()
     for target in (places, repeats):
         for node in graph.find_nodes(op="call_function", target=target):
-            found |= free_unbacked_symbols(node.meta["val"])
-    return found
+            symbols |= free_unbacked_symbols(node.meta["val"])
+    return symbols
 
 
 def _mask(node: fx.Node) -> tuple[int, fx.Node] | None:
     """The first dimension that an index by one mask is about, and the mask; None for other indices."""
     indices: Any = node.args[1]
-    given = [(d, i) for d, i in enumerate(indices) if i is not None]
-    if len(given) != 1 or given[0][1].meta["val"].dtype != torch.bool:
+    indexed = [(d, i) for d, i in enumerate(indices) if i is not None]
+    if len(indexed) != 1 or indexed[0][1].meta["val"].dtype != torch.bool:
         return None
-    return given[0]
+    return indexed[0]
 
 
 def _broadcast(node: fx.Node) -> tuple[fx.Node, int, fx.Node]:
@@ -104,11 +104,11 @@ def _expanded(node: fx.Node, source: fx.Node, sizes: list[Any], shape: torch.Siz
 def _selection(node: fx.Node, source: Any, first: int, mask: fx.Node) -> None:
     """Let a node select the places of `source` where `mask`, of its dimensions from `first` on, is true."""
     rank = mask.meta["val"].dim()
-    found = _places(node, mask, node.meta["val"].shape[first])
+    positions = _places(node, mask, node.meta["val"].shape[first])
     if rank != 1:
         sizes = [_size(node, source, d) for d in range(source.meta["val"].dim())]
         source = _reshaped(node, source, [*sizes[:first], -1, *sizes[first + rank :]])
-    _replace(node, _call(node, aten.index_select.default, source, first, found))
+    _replace(node, _call(node, aten.index_select.default, source, first, positions))
 
 
 def _coordinates(node: fx.Node) -> None:
@@ -118,9 +118,9 @@ def _coordinates(node: fx.Node) -> None:
     if value.dim() == 0:
         return
     mask = source if value.dtype == torch.bool else _call(node, aten.ne.Scalar, source, 0)
-    found = _places(node, mask, made.shape[0])
+    positions = _places(node, mask, made.shape[0])
     columns: list[fx.Node] = []
-    rest = found
+    rest = positions
     for d in reversed(range(value.dim())):
         size = _size(node, source, d)
         column = rest if d == 0 else _call(node, aten.remainder.Scalar, rest, size)
@@ -209,8 +209,8 @@ _EXTREMES = frozenset(
 def _check_some(node: fx.Node) -> None:
     """Let a run check that an extreme is one of some elements."""
     source = node.all_input_nodes[0]
-    rank, given = source.meta["val"].dim(), node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
-    dims = given if isinstance(given, (list, tuple)) else [] if given is None else [given]
+    rank, dim = source.meta["val"].dim(), node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
+    dims = dim if isinstance(dim, (list, tuple)) else [] if dim is None else [dim]
     for d in dims or range(rank):
         if not isinstance(source.meta["val"].shape[d], int):
             some = _call(node, aten.ge.Scalar, _call(node, size_of, source, d % rank), 1)
@@ -251,8 +251,8 @@ def _scalar(node: fx.Node, source: fx.Node) -> fx.Node | None:
     value = source.meta["val"]
     if value.dtype not in (torch.bool, torch.int64, torch.int32) or value.numel() != 1:
         return None
-    found = source if value.dim() == 0 else _call(node, aten.view.default, source, [])
-    return found if value.dtype != torch.int32 else _call(node, aten._to_copy.default, found, dtype=torch.int64)
+    scalar = source if value.dim() == 0 else _call(node, aten.view.default, source, [])
+    return scalar if value.dtype != torch.int32 else _call(node, aten._to_copy.default, scalar, dtype=torch.int64)
 
 
 def _as_tensor(node: fx.Node, value: Any) -> fx.Node | None:

@@ -36,11 +36,11 @@ def _is_number(given: Any) -> bool:
 
 def _make_tensors(graph: fx.Graph, node: fx.Node) -> None:
     """Let an operation have tensors where its schema has them: torch takes a number that follows from sizes, too."""
-    for n, (given, argument) in enumerate(zip(node.args, node.target._schema.arguments, strict=False)):
-        if _is_number(given) and isinstance(argument.type, torch.TensorType):
-            number = given.meta["val"]
+    for n, (operand, argument) in enumerate(zip(node.args, node.target._schema.arguments, strict=False)):
+        if _is_number(operand) and isinstance(argument.type, torch.TensorType):
+            number = operand.meta["val"]
             dtype = torch.int64 if isinstance(number, torch.SymInt) else torch.float32
-            tensor = graph.call_function(aten.scalar_tensor.default, (given,), {"dtype": dtype})
+            tensor = graph.call_function(aten.scalar_tensor.default, (operand,), {"dtype": dtype})
             tensor.meta["val"] = node.meta["val"].new_empty((), dtype=dtype)
             node.update_arg(n, tensor)
 
@@ -76,10 +76,10 @@ class _Numbers:
         if exponent not in (2, 3, 4):
             is_known = self.is_float(one) and isinstance(exponent, (int, float))
             return self.by_tensor(one, aten.pow.Tensor_Scalar, exponent) if is_known else None
-        found = one
+        product = one
         for _ in range(exponent - 1):
-            found = self.call(operator.mul, found, one)
-        return found
+            product = self.call(operator.mul, product, one)
+        return product
 
     def root(self, one: Any) -> fx.Node:
         """Append the square root of a number."""

@@ -38,7 +38,7 @@ def with_eager_strides(program: ExportedProgram) -> ExportedProgram:
     if not readers:
         return program
     unknown = _chosen_later(program.graph)
-    refused = [found for node in readers if (found := _refusal(node, unknown))]
+    refused = [refusal for node in readers if (refusal := _refusal(node, unknown))]
     if refused:
         raise NumcError(listed(refused))
     graph = copy.deepcopy(program.graph)
@@ -50,12 +50,12 @@ def with_eager_strides(program: ExportedProgram) -> ExportedProgram:
 
 def _chosen_later(graph: fx.Graph) -> set[fx.Node]:
     """Return what may have another order of memory than the trace: eager torch chooses how it computes attention."""
-    found: set[fx.Node] = set()
+    chosen: set[fx.Node] = set()
     for node in graph.nodes:
         known = node.target in _CONTIGUOUS or node.kwargs.get("memory_format") is torch.contiguous_format
-        if node.target is _ATTENTION or (not known and found.intersection(node.all_input_nodes)):
-            found.add(node)
-    return found
+        if node.target is _ATTENTION or (not known and chosen.intersection(node.all_input_nodes)):
+            chosen.add(node)
+    return chosen
 
 
 def _refusal(node: fx.Node, unknown: set[fx.Node]) -> Refusal | None:

@@ -79,9 +79,9 @@ def smooth_l1_loss_backward(
 ) -> torch.Tensor:
     """aten.smooth_l1_loss_backward."""
     difference = value - target
-    one = grad / value.numel() if reduction == 1 else grad
+    scaled_grad = grad / value.numel() if reduction == 1 else grad
     near = difference / beta if beta > 0 else difference * 0
-    return one * torch.where(difference.abs() >= beta, difference.sign(), near)
+    return scaled_grad * torch.where(difference.abs() >= beta, difference.sign(), near)
 
 
 def rrelu_backward(

@@ -31,8 +31,8 @@ def logcumsumexp(value: torch.Tensor, dim: int) -> torch.Tensor:
     kept = torch.where(before, pairs, float("-inf"))
     most = kept.amax(-1, keepdim=True)
     most = torch.where(most.abs() == float("inf"), 0.0, most)
-    found = (kept - most).exp().sum(-1).log() + most.squeeze(-1)
-    return found.transpose(dim, -1).contiguous()
+    log_sums = (kept - most).exp().sum(-1).log() + most.squeeze(-1)
+    return log_sums.transpose(dim, -1).contiguous()
 
 
 def cumsum(value: torch.Tensor, dim: int, *, dtype: torch.dtype | None = None) -> torch.Tensor:
@@ -62,8 +62,8 @@ def _beginnings(value: torch.Tensor, dim: int) -> tuple[torch.Tensor | None, tor
 
 def _extreme(value: torch.Tensor, dim: int, limits: Any, largest: bool) -> Any:
     if value.dtype == torch.bool:
-        found, index = _extreme(value.to(torch.int8), dim, torch.iinfo, largest)
-        return found.bool(), index
+        extremes, index = _extreme(value.to(torch.int8), dim, torch.iinfo, largest)
+        return extremes.bool(), index
     if value.dim() == 0:
         return value.clone(), torch.zeros_like(value, dtype=torch.int64)
     pairs, before = _beginnings(value, dim)
@@ -73,9 +73,9 @@ def _extreme(value: torch.Tensor, dim: int, limits: Any, largest: bool) -> Any:
     if value.is_floating_point():
         worst = float("-inf") if largest else float("inf")
     kept = torch.where(before, pairs, worst)
-    found = kept.amax(-1) if largest else kept.amin(-1)
-    hit = pairs == found.unsqueeze(-1)
+    extremes = kept.amax(-1) if largest else kept.amin(-1)
+    hit = pairs == extremes.unsqueeze(-1)
     if value.is_floating_point():
-        hit = hit | (pairs.isnan() & found.isnan().unsqueeze(-1))
+        hit = hit | (pairs.isnan() & extremes.isnan().unsqueeze(-1))
     index = torch.where(hit & before, torch.arange(value.shape[dim]), -1).amax(-1)
-    return found.transpose(dim, -1).contiguous(), index.transpose(dim, -1).contiguous()
+    return extremes.transpose(dim, -1).contiguous(), index.transpose(dim, -1).contiguous()

@@ -25,10 +25,10 @@ def _determinant(matrix: torch.Tensor) -> Any:
     if eliminated is None:
         return NotImplemented
     factors, pivots, sign = eliminated
-    found = sign
+    determinant = sign
     for n in range(matrix.shape[-1]):
-        found = found * factors[..., n, n]
-    return found, factors, pivots
+        determinant = determinant * factors[..., n, n]
+    return determinant, factors, pivots
 
 
 def _sign_and_logarithm(matrix: torch.Tensor) -> Any:
@@ -54,19 +54,19 @@ def _eliminated(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch
     if not isinstance(size, int):
         return None
     rows = torch.arange(size)
-    found, sign, pivots = matrix, matrix.new_ones(matrix.shape[:-2]), []
+    factors, sign, pivots = matrix, matrix.new_ones(matrix.shape[:-2]), []
     for n in range(size):
-        pivot = found[..., n:, n].abs().argmax(-1, True) + n
+        pivot = factors[..., n:, n].abs().argmax(-1, True) + n
         pivots.append(pivot + 1)
         sign = torch.where(pivot.squeeze(-1) == n, sign, -sign)
         order = torch.where(rows == n, pivot, torch.where(rows == pivot, n, rows))
-        found = found.gather(-2, order.unsqueeze(-1).expand(found.shape))
-        top = found[..., n : n + 1, :]
+        factors = factors.gather(-2, order.unsqueeze(-1).expand(factors.shape))
+        top = factors[..., n : n + 1, :]
         # A pivot of 0 leaves zeros below it, and a determinant of 0.
         head = top[..., n : n + 1]
-        factor = torch.where(head == 0, 0.0, found[..., n : n + 1] / head)
+        factor = torch.where(head == 0, 0.0, factors[..., n : n + 1] / head)
         below = (rows > n).unsqueeze(-1)
-        later = torch.where(rows > n, found - factor * top, torch.where(rows == n, factor, found))
-        found = torch.where(below, later, found)
+        later = torch.where(rows > n, factors - factor * top, torch.where(rows == n, factor, factors))
+        factors = torch.where(below, later, factors)
     exchanged = torch.cat(pivots, -1) if pivots else matrix.new_zeros(matrix.shape[:-1])
-    return found, exchanged.to(torch.int32), sign
+    return factors, exchanged.to(torch.int32), sign

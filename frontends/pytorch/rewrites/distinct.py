@@ -16,9 +16,9 @@ def unique(
 ) -> Found:
     """aten._unique2: distinct elements in ascending order."""
     ordered, origin = value.reshape([-1]).sort(stable=True)
-    found, places, number = _runs(ordered)
+    distinct, places, number = _runs(ordered)
     inverse = put_along(torch.zeros_like(origin), 0, origin, number, WRITE).reshape(value.shape)
-    return found, _if(return_inverse, inverse), _if(return_counts, _lengths(places, ordered))
+    return distinct, _if(return_inverse, inverse), _if(return_counts, _lengths(places, ordered))
 
 
 def unique_consecutive(
@@ -28,8 +28,8 @@ def unique_consecutive(
     if dim is not None:
         return NotImplemented
     flat = value.reshape([-1])
-    found, places, number = _runs(flat)
-    return found, _if(return_inverse, number.reshape(value.shape)), _if(return_counts, _lengths(places, flat))
+    distinct, places, number = _runs(flat)
+    return distinct, _if(return_inverse, number.reshape(value.shape)), _if(return_counts, _lengths(places, flat))
 
 
 def _runs(row: torch.Tensor) -> Found:

@@ -53,8 +53,8 @@ def div_mode(value: torch.Tensor, divisor: Any, *, rounding_mode: str | None = N
     The floor is that of the exact quotient, and that of an infinity over a number is NaN, as in Python.
     """
     dtype = torch.result_type(value, divisor)
-    if rounding_mode is not None and (found := common((value, divisor))) is not None:
-        return torch.div(*found, rounding_mode=rounding_mode)
+    if rounding_mode is not None and (operands := common((value, divisor))) is not None:
+        return torch.div(*operands, rounding_mode=rounding_mode)
     if dtype == torch.int8 and rounding_mode is not None:
         divisor = divisor.int() if isinstance(divisor, torch.Tensor) else divisor
         return torch.div(value.int(), divisor, rounding_mode=rounding_mode).to(dtype)
@@ -87,8 +87,8 @@ def native_dropout(value: torch.Tensor, p: float, train: bool | None) -> Any:
 def logaddexp2(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     """aten.logaddexp2: torch-mlir adds the powers, of which the smaller may be lost."""
     most = torch.maximum(one, other)
-    found = most + (-(one - other).abs()).exp2().log1p() * (1 / math.log(2))
-    return torch.where((one == other) & (one.abs() == float("inf")), one, found)
+    log_sum = most + (-(one - other).abs()).exp2().log1p() * (1 / math.log(2))
+    return torch.where((one == other) & (one.abs() == float("inf")), one, log_sum)
 
 
 def isfinite(value: torch.Tensor) -> torch.Tensor:
@@ -112,15 +112,15 @@ def isclose(
 def fmax(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     """aten.fmax: of a number and NaN, the number."""
     one, other = torch.broadcast_tensors(one, other)
-    found = torch.maximum(one, other)
-    return torch.where(one.isnan(), other, torch.where(other.isnan(), one, found))
+    larger = torch.maximum(one, other)
+    return torch.where(one.isnan(), other, torch.where(other.isnan(), one, larger))
 
 
 def fmin(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     """aten.fmin: of a number and NaN, the number."""
     one, other = torch.broadcast_tensors(one, other)
-    found = torch.minimum(one, other)
-    return torch.where(one.isnan(), other, torch.where(other.isnan(), one, found))
+    smaller = torch.minimum(one, other)
+    return torch.where(one.isnan(), other, torch.where(other.isnan(), one, smaller))
 
 
 def hypot(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
@@ -128,17 +128,17 @@ def hypot(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     one, other = one.abs(), other.abs()
     most = torch.maximum(one, other)
     ratio = torch.where(most == 0, 0.0, torch.minimum(one, other) / most)
-    found = most * (1 + ratio * ratio).sqrt()
+    hypotenuse = most * (1 + ratio * ratio).sqrt()
     infinite = (one == float("inf")) | (other == float("inf"))
-    return torch.where(infinite, float("inf"), found)
+    return torch.where(infinite, float("inf"), hypotenuse)
 
 
 def angle(value: torch.Tensor) -> torch.Tensor:
     """aten.angle of real numbers."""
     if value.is_complex():
         return NotImplemented
-    found = torch.where(value < 0, math.pi, 0.0)
-    return torch.where(value.isnan(), value, found).to(value.dtype) if value.is_floating_point() else found
+    angles = torch.where(value < 0, math.pi, 0.0)
+    return torch.where(value.isnan(), value, angles).to(value.dtype) if value.is_floating_point() else angles
 
 
 def cdist(one: torch.Tensor, other: torch.Tensor, p: float, mode: int | None) -> torch.Tensor:
@@ -240,12 +240,12 @@ def erfinv(value: torch.Tensor) -> torch.Tensor:
     w = -torch.log1p(-value * value)
     middle = _polynomial(w - 2.5, _ERFINV_MIDDLE)
     tail = _polynomial(w.sqrt() - 3.0, _ERFINV_TAIL)
-    found = torch.where(w < 5, middle, tail) * value
+    estimate = torch.where(w < 5, middle, tail) * value
     if value.dtype == torch.float32:  # in which the step would have no digits near 1
-        return torch.where(value.abs() == 1, value * float("inf"), found)
-    step = (found.erf() - value) * (0.5 * math.sqrt(math.pi)) * (found * found).exp()
-    found = found - step / (1 + found * step)
-    return torch.where(value.abs() == 1, value * float("inf"), found)
+        return torch.where(value.abs() == 1, value * float("inf"), estimate)
+    step = (estimate.erf() - value) * (0.5 * math.sqrt(math.pi)) * (estimate * estimate).exp()
+    estimate = estimate - step / (1 + estimate * step)
+    return torch.where(value.abs() == 1, value * float("inf"), estimate)
 
 
 _SHIFT = 8
@@ -266,12 +266,12 @@ def lgamma(value: torch.Tensor) -> torch.Tensor:
         product = product * (small + n)
     y = torch.where(large, positive, positive + _SHIFT)
     series = (y - 0.5) * y.log() - y + 0.5 * math.log(2 * math.pi) + _polynomial(1 / (y * y), _STIRLING) / y
-    found = series - torch.where(large, 1.0, product).log()
-    reflected = math.log(math.pi) - (math.pi * _from_nearest(value)).sin().abs().log() - found
-    found = torch.where(value < 0.5, reflected, found)
-    found = torch.where((value == 1) | (value == 2), 0.0, found)
+    log_gamma = series - torch.where(large, 1.0, product).log()
+    reflected = math.log(math.pi) - (math.pi * _from_nearest(value)).sin().abs().log() - log_gamma
+    log_gamma = torch.where(value < 0.5, reflected, log_gamma)
+    log_gamma = torch.where((value == 1) | (value == 2), 0.0, log_gamma)
     pole = (value <= 0) & (value.floor() == value)
-    return torch.where(pole | (value.abs() == float("inf")), float("inf"), found)
+    return torch.where(pole | (value.abs() == float("inf")), float("inf"), log_gamma)
 
 
 @_in_double
@@ -280,13 +280,13 @@ def digamma(value: torch.Tensor) -> torch.Tensor:
     positive = torch.where(value < 0.5, 1 - value, value)
     y = positive + _SHIFT
     squared = 1 / (y * y)
-    found = y.log() - 0.5 / y - squared * _polynomial(squared, _DIGAMMA)
+    psi = y.log() - 0.5 / y - squared * _polynomial(squared, _DIGAMMA)
     for n in range(_SHIFT):
-        found = found - 1 / (positive + n)
-    reflected = found - math.pi / (math.pi * _from_nearest(value)).tan()
-    found = torch.where(value < 0.5, reflected, found)
-    found = torch.where((value < 0) & (value.floor() == value), float("nan"), found)
-    return torch.where(value == 0, copysign(torch.full_like(value, float("inf")), -value), found)
+        psi = psi - 1 / (positive + n)
+    reflected = psi - math.pi / (math.pi * _from_nearest(value)).tan()
+    psi = torch.where(value < 0.5, reflected, psi)
+    psi = torch.where((value < 0) & (value.floor() == value), float("nan"), psi)
+    return torch.where(value == 0, copysign(torch.full_like(value, float("inf")), -value), psi)
 
 
 def _from_nearest(value: torch.Tensor) -> torch.Tensor:
@@ -303,13 +303,13 @@ def pow_scalar(value: torch.Tensor, exponent: Any) -> torch.Tensor:
     if not isinstance(exponent, int) or exponent < 0:
         return NotImplemented
     value = value.long() if value.dtype == torch.bool else value
-    found, power = None, value
+    product, power = None, value
     while exponent:
         if exponent & 1:
-            found = power if found is None else found * power
+            product = power if product is None else product * power
         exponent >>= 1
         power = power * power if exponent else power
-    return torch.ones_like(value) if found is None else found
+    return torch.ones_like(value) if product is None else product
 
 
 def _power_of_float(value: torch.Tensor, exponent: Any) -> torch.Tensor:
@@ -328,8 +328,8 @@ def pow_tensor(value: torch.Tensor, exponent: torch.Tensor) -> torch.Tensor:
     if dtype.is_floating_point or dtype == torch.bool:
         return NotImplemented
     value, exponent = torch.broadcast_tensors(value.to(dtype), exponent.to(dtype))
-    found, power, size = torch.ones_like(value), value, exponent.abs()
+    product, power, size = torch.ones_like(value), value, exponent.abs()
     for n in range(torch.iinfo(dtype).bits - (0 if dtype == torch.uint8 else 1)):
-        found = torch.where((size >> n) & 1 != 0, found * power, found)
+        product = torch.where((size >> n) & 1 != 0, product * power, product)
         power = power * power
-    return torch.where((exponent < 0) & (value.abs() != 1), 0, found).to(dtype)
+    return torch.where((exponent < 0) & (value.abs() != 1), 0, product).to(dtype)

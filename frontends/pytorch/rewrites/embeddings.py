@@ -35,8 +35,8 @@ def embedding_bag(
     """
     indices, offsets = indices.long(), in_range(offsets, indices.shape[0] + 1)
     bags = offsets.shape[0] - int(include_last_offset)
-    place = torch.arange(indices.shape[0])
-    bag = (place.unsqueeze(-1) >= offsets[:bags]).sum(-1) - 1
+    position = torch.arange(indices.shape[0])
+    bag = (position.unsqueeze(-1) >= offsets[:bags]).sum(-1) - 1
     kept = indices != padding_idx
     counts = put_along(torch.zeros(bags, dtype=torch.int64), 0, bag, kept.long(), ADD)
     rows = table.index_select(0, indices)
@@ -45,12 +45,12 @@ def embedding_bag(
     start = torch.zeros([bags, table.shape[1]], dtype=table.dtype)
     some, most = kept.unsqueeze(-1), counts.unsqueeze(-1)
     if mode == 2:
-        found = put_along(start - float("inf"), 0, bag, torch.where(some, rows, float("-inf")), LARGEST)
-        is_largest, none = some & (rows == found.index_select(0, bag)), indices.shape[0]
-        places = torch.where(is_largest, place.unsqueeze(-1), none)
+        pooled = put_along(start - float("inf"), 0, bag, torch.where(some, rows, float("-inf")), LARGEST)
+        is_largest, none = some & (rows == pooled.index_select(0, bag)), indices.shape[0]
+        places = torch.where(is_largest, position.unsqueeze(-1), none)
         first = put_along(torch.full([bags, table.shape[1]], none), 0, bag, places, SMALLEST)
         of_maxima = torch.cat([indices, indices.new_zeros([1])])[first]
-        return torch.where(most == 0, 0.0, found), bag, counts, of_maxima
-    found = put_along(start, 0, bag, torch.where(some, rows, 0.0), ADD)
-    found = found / most.clamp(min=1) if mode == 1 else found
-    return found, bag, counts, torch.zeros_like(offsets)
+        return torch.where(most == 0, 0.0, pooled), bag, counts, of_maxima
+    pooled = put_along(start, 0, bag, torch.where(some, rows, 0.0), ADD)
+    pooled = pooled / most.clamp(min=1) if mode == 1 else pooled
+    return pooled, bag, counts, torch.zeros_like(offsets)

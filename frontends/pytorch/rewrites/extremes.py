@@ -67,9 +67,9 @@ def _along(extreme: Callable[..., torch.Tensor], value: torch.Tensor, dim: int, 
         return value.clone(), torch.zeros_like(value, dtype=torch.int64)
     if not value.is_floating_point():
         return NotImplemented
-    found = extreme(value, [dim], True)
-    place = _hit(value, found).argmax(dim, True)
-    return (found, place) if keepdim else (found.squeeze(dim), place.squeeze(dim))
+    extremes = extreme(value, [dim], True)
+    index = _hit(value, extremes).argmax(dim, True)
+    return (extremes, index) if keepdim else (extremes.squeeze(dim), index.squeeze(dim))
 
 
 def _place(extreme: Callable[..., torch.Tensor], value: torch.Tensor, dim: int | None, keepdim: bool) -> Any:
@@ -77,8 +77,8 @@ def _place(extreme: Callable[..., torch.Tensor], value: torch.Tensor, dim: int |
         return torch.zeros_like(value, dtype=torch.int64)
     if not value.is_floating_point():
         return NotImplemented
-    found = extreme(value, list(range(value.dim())) if dim is None else [dim], True)
-    return _hit(value, found).argmax(dim, keepdim)
+    extremes = extreme(value, list(range(value.dim())) if dim is None else [dim], True)
+    return _hit(value, extremes).argmax(dim, keepdim)
 
 
 def _hit(value: torch.Tensor, extreme: torch.Tensor) -> torch.Tensor:
@@ -103,11 +103,11 @@ def all_dims(value: torch.Tensor, dim: Any = None, keepdim: bool = False) -> tor
 def _over(operation: Any, value: torch.Tensor, dim: Any, keepdim: bool) -> torch.Tensor:
     if value.dtype == torch.bool and not isinstance(dim, (list, tuple)):
         return NotImplemented
-    found = value if value.dtype == torch.bool else value != 0
+    truth = value if value.dtype == torch.bool else value != 0
     if dim is None and not keepdim:
-        found = operation(found)
+        truth = operation(truth)
     else:
         dims = range(value.dim()) if dim is None else dim if isinstance(dim, (list, tuple)) else [dim]
         for d in sorted((d % max(1, value.dim()) for d in dims), reverse=True):
-            found = operation(found, d, keepdim)
-    return found.to(torch.uint8) if value.dtype == torch.uint8 else found
+            truth = operation(truth, d, keepdim)
+    return truth.to(torch.uint8) if value.dtype == torch.uint8 else truth

@@ -14,18 +14,18 @@ def multilabel_margin_loss_forward(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """aten.multilabel_margin_loss_forward; torch's decomposition counts class 0 for each place from the first -1 on."""
     rows, targets = torch.atleast_2d(value), torch.atleast_2d(target)
-    given = (targets == -1).cumsum(1) == 0
-    places = torch.where(given, targets, 0)
+    valid = (targets == -1).cumsum(1) == 0
+    places = torch.where(valid, targets, 0)
     classes = torch.arange(rows.shape[1], device=value.device)
-    wanted = ((places.unsqueeze(2) == classes) & given.unsqueeze(2)).any(1)
+    wanted = ((places.unsqueeze(2) == classes) & valid.unsqueeze(2)).any(1)
     margins = 1 - rows.gather(1, places).unsqueeze(2) + rows.unsqueeze(1)  # by example, given class and any class
-    counted = given.unsqueeze(2) & ~wanted.unsqueeze(1) & (margins > 0)
-    found = torch.where(counted, margins, 0).sum((1, 2)) / rows.shape[1]
+    counted = valid.unsqueeze(2) & ~wanted.unsqueeze(1) & (margins > 0)
+    loss = torch.where(counted, margins, 0).sum((1, 2)) / rows.shape[1]
     if reduction in (_MEAN, _SUM):
-        found = found.mean() if reduction == _MEAN else found.sum()
+        loss = loss.mean() if reduction == _MEAN else loss.sum()
     else:
-        found = found.reshape(value.shape[:-1])
-    return found, wanted.to(value.dtype).reshape(target.shape)
+        loss = loss.reshape(value.shape[:-1])
+    return loss, wanted.to(value.dtype).reshape(target.shape)
 
 
 def multi_margin_loss(

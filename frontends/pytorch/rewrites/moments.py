@@ -21,18 +21,18 @@ def var(value: torch.Tensor, dim: Dims = None, *, correction: Any = None, keepdi
     count = math.prod(value.shape[d] for d in dims)
     if less <= 0 or (isinstance(count, int) and less <= count):
         return NotImplemented
-    found = torch.ops.prims.var(value, dims, less)
+    variance = torch.ops.prims.var(value, dims, less)
     # The sign, also that of a zero, is that of the divisor.
-    found = torch.where(found.signbit(), found.abs() / 0.0, found)
+    variance = torch.where(variance.signbit(), variance.abs() / 0.0, variance)
     for d in dims if keepdim else ():
-        found = found.unsqueeze(d)
-    return found
+        variance = variance.unsqueeze(d)
+    return variance
 
 
 def std(value: torch.Tensor, dim: Dims = None, *, correction: Any = None, keepdim: bool = False) -> torch.Tensor:
     """aten.std.correction, in the same case."""
-    found = var(value, dim, correction=correction, keepdim=keepdim)
-    return found if found is NotImplemented else found.sqrt()
+    variance = var(value, dim, correction=correction, keepdim=keepdim)
+    return variance if variance is NotImplemented else variance.sqrt()
 
 
 _FAR, _FACTOR = 2.0**40, 2.0**90
@@ -69,6 +69,6 @@ def var_mean(
     value: torch.Tensor, dim: Dims = None, *, correction: Any = None, keepdim: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """aten.var_mean.correction, in the same case."""
-    found = var(value, dim, correction=correction, keepdim=keepdim)
+    variance = var(value, dim, correction=correction, keepdim=keepdim)
     dims = list(dim) if dim else list(range(value.dim()))
-    return NotImplemented if found is NotImplemented else (found, value.mean(dims, keepdim=keepdim))
+    return NotImplemented if variance is NotImplemented else (variance, value.mean(dims, keepdim=keepdim))

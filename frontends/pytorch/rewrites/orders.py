@@ -86,8 +86,8 @@ def median(value: torch.Tensor, dim: int, keepdim: bool = False) -> Any:
     if value.dim() == 0 or not value.is_floating_point():
         return _one(sort(value, dim), dim, torch.full((), _middle(value, dim)), keepdim)
     numbers = value.shape[dim] - value.isnan().sum(dim, keepdim=True)
-    place = torch.where(numbers < value.shape[dim], numbers, _middle(value, dim))
-    return _one(sort(value, dim), dim, place, keepdim)
+    position = torch.where(numbers < value.shape[dim], numbers, _middle(value, dim))
+    return _one(sort(value, dim), dim, position, keepdim)
 
 
 def nanmedian(value: torch.Tensor, dim: int, keepdim: bool = False) -> Any:
@@ -100,8 +100,8 @@ def nanmedian(value: torch.Tensor, dim: int, keepdim: bool = False) -> Any:
 
 def median_of_all(value: torch.Tensor) -> torch.Tensor:
     """aten.median: NaN if there is one, or nothing."""
-    found = nanmedian_of_all(value)
-    return torch.where(value.isnan().any(), torch.nan, found) if value.is_floating_point() else found
+    middle = nanmedian_of_all(value)
+    return torch.where(value.isnan().any(), torch.nan, middle) if value.is_floating_point() else middle
 
 
 def nanmedian_of_all(value: torch.Tensor) -> torch.Tensor:
@@ -124,16 +124,16 @@ def mode(value: torch.Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     if _is_large(value, dim):
         return NotImplemented
     if value.dtype == torch.bool:
-        found, place = mode(value.to(torch.int8), dim, keepdim)
-        return found != 0, place
+        modes, position = mode(value.to(torch.int8), dim, keepdim)
+        return modes != 0, position
     moved = value.transpose(dim, -1)
     count = (moved.unsqueeze(-1) == moved.unsqueeze(-2)).sum(-1)
     often = count == count.amax(-1, keepdim=True)
     top = float("inf") if value.is_floating_point() else torch.iinfo(value.dtype).max
     least = torch.where(often, moved, top).amin(-1, keepdim=True)
-    place = torch.where(moved == least, torch.arange(moved.shape[-1]), -1).amax(-1, keepdim=True)
-    found = least.transpose(dim, -1), place.transpose(dim, -1)
-    return found if keepdim else (found[0].squeeze(dim), found[1].squeeze(dim))
+    position = torch.where(moved == least, torch.arange(moved.shape[-1]), -1).amax(-1, keepdim=True)
+    modes = least.transpose(dim, -1), position.transpose(dim, -1)
+    return modes if keepdim else (modes[0].squeeze(dim), modes[1].squeeze(dim))
 
 
 def searchsorted(
@@ -149,8 +149,8 @@ def searchsorted(
     if sorter is not None:
         edges = edges.gather(-1, sorter)
     value = value if isinstance(value, torch.Tensor) else torch.full((), value)
-    one, other = (edges.unsqueeze(-2), value.unsqueeze(-1)) if edges.dim() > 1 else (edges, value.unsqueeze(-1))
-    after = one > other if right or side == "right" else one >= other
+    edge, number = (edges.unsqueeze(-2), value.unsqueeze(-1)) if edges.dim() > 1 else (edges, value.unsqueeze(-1))
+    after = edge > number if right or side == "right" else edge >= number
     return (~after).sum(-1).to(torch.int32 if out_int32 else torch.int64)
 
 
@@ -163,8 +163,8 @@ def isin(elements: Any, others: Any, *, assume_unique: bool = False, invert: boo
     """aten.isin."""
     elements, others = common((elements, others)) or (elements, others)
     elements, others = (x if isinstance(x, torch.Tensor) else torch.full((), x) for x in (elements, others))
-    found = (elements.unsqueeze(-1) == others.reshape([-1])).any(-1)
-    return ~found if invert else found
+    matches = (elements.unsqueeze(-1) == others.reshape([-1])).any(-1)
+    return ~matches if invert else matches
 
 
 def _middle(value: torch.Tensor, dim: int) -> int:
@@ -176,5 +176,5 @@ def _one(ordered: Any, dim: int, place: torch.Tensor, keepdim: bool) -> Any:
     if ordered is NotImplemented or ordered[0].dim() == 0:
         return ordered
     shape = [1 if n == dim % ordered[0].dim() else size for n, size in enumerate(ordered[0].shape)]
-    found = [each.gather(dim, place.expand(shape)) for each in ordered]
-    return tuple(each if keepdim else each.squeeze(dim) for each in found)
+    picked = [each.gather(dim, place.expand(shape)) for each in ordered]
+    return tuple(each if keepdim else each.squeeze(dim) for each in picked)

@@ -36,9 +36,9 @@ def in_one_dtype(operation: Any, otherwise: Callable[..., Any] | None) -> Callab
     """
 
     def decomposed(*args: Any, **options: Any) -> Any:
-        names, given = list(options), (*args, *options.values())
-        if (found := common(given)) is not None:
-            return operation(*found[: len(args)], **dict(zip(names, found[len(args) :], strict=True)))
+        names, operands = list(options), (*args, *options.values())
+        if (converted := common(operands)) is not None:
+            return operation(*converted[: len(args)], **dict(zip(names, converted[len(args) :], strict=True)))
         if operation in _OF_TWO_TENSORS and isinstance(args[0], torch.Tensor) and args[0].dtype == torch.int8:
             value, other = args
             if isinstance(other, (float, torch.SymFloat)):
@@ -66,8 +66,8 @@ def common(given: Sequence[Any]) -> list[Any] | None:
     dtype = elementwise_dtypes(*operands, type_promotion_kind=ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT)[1]
     if dtype not in INTEGERS:
         return None
-    found = [_in_dtype(each, dtype) for each in given]
-    return None if all(one is other for one, other in zip(found, given, strict=True)) else found
+    converted = [_in_dtype(each, dtype) for each in given]
+    return None if all(new is old for new, old in zip(converted, given, strict=True)) else converted
 
 
 def _in_dtype(value: Any, dtype: torch.dtype) -> Any:
@@ -118,14 +118,14 @@ def from_number(value: torch.Tensor, number: Any, alpha: Any = 1) -> torch.Tenso
     """aten.rsub.Scalar, in which torch's own decomposition rounds the number to float32, also beside float64."""
     if torch.result_type(value, number) != torch.float64:
         return torch._refs.rsub(value, number, alpha=alpha)
-    found: torch.Tensor = aten.sub.Tensor(torch.full((), number, dtype=torch.float64), value.double(), alpha=alpha)
-    return found
+    difference: torch.Tensor = aten.sub.Tensor(torch.full((), number, dtype=torch.float64), value.double(), alpha=alpha)
+    return difference
 
 
 def _of_tensors(operation: Any) -> Callable[..., Any]:
     def decomposed(one: Any, other: Any) -> torch.Tensor:
         dtype = torch.result_type(one, other)
-        found: torch.Tensor = operation(
+        output: torch.Tensor = operation(
             *(
                 each.to(dtype)
                 if isinstance(each, torch.Tensor)
@@ -133,7 +133,7 @@ def _of_tensors(operation: Any) -> Callable[..., Any]:
                 for each in (one, other)
             )
         )
-        return found
+        return output
 
     return decomposed
 
@@ -142,7 +142,7 @@ def _compared(operation: Any) -> Callable[..., Any]:
     def decomposed(value: torch.Tensor, number: Any) -> torch.Tensor:
         if not value.is_floating_point() or type(number) is not int:
             return NotImplemented
-        found: torch.Tensor = operation(value, float(number))
-        return found
+        output: torch.Tensor = operation(value, float(number))
+        return output
 
     return decomposed

@@ -145,9 +145,9 @@ def fake_quantize(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams; `enabled` None is always."""
     zero = zero_point.float() if zero_point.is_floating_point() else zero_point.to(value.dtype)
-    found = (value * (1 / scale) + zero).round()
-    inside = (found >= quant_min) & (found <= quant_max)
-    quantised = (found.clamp(quant_min, quant_max) - zero) * scale
+    rounded = (value * (1 / scale) + zero).round()
+    inside = (rounded >= quant_min) & (rounded <= quant_max)
+    quantised = (rounded.clamp(quant_min, quant_max) - zero) * scale
     if enabled is None:
         return quantised, inside
     on = enabled != 0

@@ -24,12 +24,12 @@ def index_put(
     value: torch.Tensor, indices: Sequence[torch.Tensor | None], new: torch.Tensor, accumulate: bool = False
 ) -> torch.Tensor:
     """aten.index_put, as writes along one dimension, or where a mask says so."""
-    given = [(d, i) for d, i in enumerate(indices) if i is not None]
-    if any(i.dtype in (torch.bool, torch.uint8) for _, i in given):
-        if len(given) > 1:
+    indexed = [(d, i) for d, i in enumerate(indices) if i is not None]
+    if any(i.dtype in (torch.bool, torch.uint8) for _, i in indexed):
+        if len(indexed) > 1:
             return NotImplemented
-        return _put_masked(value, given[0][0], given[0][1].bool(), new, accumulate)
-    return _put(value, _from_start(value, given), new, ADD if accumulate else WRITE)
+        return _put_masked(value, indexed[0][0], indexed[0][1].bool(), new, accumulate)
+    return _put(value, _from_start(value, indexed), new, ADD if accumulate else WRITE)
 
 
 def _from_start(value: torch.Tensor, given: Sequence[Place]) -> list[Place]:
@@ -50,16 +50,16 @@ def _put(value: torch.Tensor, given: Sequence[Place], new: torch.Tensor, how: in
     first, last = dims[0], dims[-1] + 1
     if len(dims) != last - first:  # not adjacent: then the dimensions of the indices come first in the values
         order = [*dims, *(d for d in range(value.dim()) if d not in dims)]
-        found = _put(value.permute(order), [(n, i) for n, (_, i) in enumerate(given)], new, how)
-        return found.permute([order.index(d) for d in range(value.dim())])
+        written = _put(value.permute(order), [(n, i) for n, (_, i) in enumerate(given)], new, how)
+        return written.permute([order.index(d) for d in range(value.dim())])
     if len(given) == 1 and given[0][1].dim() == 1:  # without reshapes, so that a cache can be written in place
         sizes = [*value.shape[:first], given[0][1].shape[0], *value.shape[last:]]
         return put_along(value, first, given[0][1].long(), new.expand(sizes), how)
     places = torch.broadcast_tensors(*(i.long() for _, i in given))
     before, sizes, after = value.shape[:first], value.shape[first:last], value.shape[last:]
     new = new.expand([*before, *places[0].shape, *after]).reshape([*before, -1, *after])
-    found = put_along(value.reshape([*before, -1, *after]), first, _row(places, sizes), new, how)
-    return found.reshape(value.shape)
+    written = put_along(value.reshape([*before, -1, *after]), first, _row(places, sizes), new, how)
+    return written.reshape(value.shape)
 
 
 def _put_masked(
@@ -87,32 +87,32 @@ def _put_masked(
 def masked_scatter(value: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
     """aten.masked_scatter: the elements of `source` in their order where the mask is true."""
     shape = torch.broadcast_shapes(value.shape, mask.shape)
-    wide, given = mask.expand(shape).reshape([-1]), source.reshape([-1])
-    if free_unbacked_symbols(given.shape[0]):  # there may be none
-        given = torch.cat([given, given.new_zeros([1])])
-    spread = given.index_select(0, (wide.long().cumsum(0) - 1).clamp(min=0))
+    wide, elements = mask.expand(shape).reshape([-1]), source.reshape([-1])
+    if free_unbacked_symbols(elements.shape[0]):  # there may be none
+        elements = torch.cat([elements, elements.new_zeros([1])])
+    spread = elements.index_select(0, (wide.long().cumsum(0) - 1).clamp(min=0))
     return torch.where(wide, spread, value.expand(shape).reshape([-1])).reshape(shape)
 
 
 def index(value: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> torch.Tensor:
     """aten.index by several adjacent tensors, as an index by one; torch-mlir needs fixed sizes for several."""
-    given = [(d, i) for d, i in enumerate(indices) if i is not None]
-    dims = [d for d, _ in given]
+    indexed = [(d, i) for d, i in enumerate(indices) if i is not None]
+    dims = [d for d, _ in indexed]
     first, last = dims[0], dims[-1] + 1
-    if any(i.dtype in (torch.bool, torch.uint8) for _, i in given):
+    if any(i.dtype in (torch.bool, torch.uint8) for _, i in indexed):
         return NotImplemented
-    if any(i.dtype != torch.int64 for _, i in given):
+    if any(i.dtype != torch.int64 for _, i in indexed):
         return aten.index(value, [i if i is None else i.long() for i in indices])
     if len(dims) < 2 or len(dims) != last - first:
         return NotImplemented
-    if _is_outer([i for _, i in given]):
-        for (dim, places), size in zip(given, value.shape[first:last], strict=True):
+    if _is_outer([i for _, i in indexed]):
+        for (dim, places), size in zip(indexed, value.shape[first:last], strict=True):
             value = value.index_select(dim, torch.where(places < 0, places + size, places).reshape([-1]))
         return value
-    places = torch.broadcast_tensors(*(i for _, i in _from_start(value, given)))
+    places = torch.broadcast_tensors(*(i for _, i in _from_start(value, indexed)))
     before, sizes, after = value.shape[:first], value.shape[first:last], value.shape[last:]
-    found = value.reshape([*before, math.prod(sizes), *after]).index_select(first, _row(places, sizes))
-    return found.reshape([*before, *places[0].shape, *after])
+    gathered = value.reshape([*before, math.prod(sizes), *after]).index_select(first, _row(places, sizes))
+    return gathered.reshape([*before, *places[0].shape, *after])
 
 
 def _is_outer(indices: Sequence[torch.Tensor]) -> bool:
@@ -129,9 +129,9 @@ def _row(places: Sequence[torch.Tensor], sizes: Sequence[int]) -> torch.Tensor:
         return places[0].reshape([-1])
     total = None
     right = None
-    for place, size in zip(places, sizes, strict=True):
-        inside = (place >= 0) & (place < size)
-        total = place if total is None else total * size + place
+    for coordinate, size in zip(places, sizes, strict=True):
+        inside = (coordinate >= 0) & (coordinate < size)
+        total = coordinate if total is None else total * size + coordinate
         right = inside if right is None else right & inside
     assert total is not None
     assert right is not None
@@ -230,14 +230,14 @@ def _reduced(
     start = value
     if not include_self:
         start = put(value, dim, index, torch.full_like(new, _neutral(reduce, value.dtype)), WRITE)
-    found = put(start, dim, index, new, _REDUCTIONS[reduce])
+    combined = put(start, dim, index, new, _REDUCTIONS[reduce])
     if reduce != "mean":
-        return found
-    one = torch.ones_like(value)
+        return combined
+    ones = torch.ones_like(value)
     if not include_self:
-        one = put(one, dim, index, torch.zeros_like(new), WRITE)
-    count = put(one, dim, index, torch.ones_like(new), ADD)
-    return found / count if value.is_floating_point() else found.div(count, rounding_mode="floor")
+        ones = put(ones, dim, index, torch.zeros_like(new), WRITE)
+    count = put(ones, dim, index, torch.ones_like(new), ADD)
+    return combined / count if value.is_floating_point() else combined.div(count, rounding_mode="floor")
 
 
 def _neutral(reduce: str, dtype: torch.dtype) -> Any:

@@ -36,9 +36,9 @@ def stft(
         onesided if onesided is not None else not (signal.is_complex() or (window is not None and window.is_complex()))
     )
     norm = "ortho" if normalized else "backward"
-    found = torch.fft.rfft(frames, norm=norm) if half else torch.fft.fft(frames, norm=norm)
-    found = found.transpose(-1, -2)
-    return found if return_complex else torch.view_as_real(found)
+    spectrum = torch.fft.rfft(frames, norm=norm) if half else torch.fft.fft(frames, norm=norm)
+    spectrum = spectrum.transpose(-1, -2)
+    return spectrum if return_complex else torch.view_as_real(spectrum)
 
 
 def istft(
@@ -77,8 +77,8 @@ def istft(
     begin = n_fft // 2 if center else 0
     end = begin + length if length is not None else size - n_fft // 2 if center else size
     kept = slice(begin, min(end, size))
-    found = signal[..., kept] / norms[kept]
-    return found if length is None or end <= size else torch.nn.functional.pad(found, (0, end - size))
+    restored = signal[..., kept] / norms[kept]
+    return restored if length is None or end <= size else torch.nn.functional.pad(restored, (0, end - size))
 
 
 def _window(like: torch.Tensor, n_fft: int, win_length: int | None, window: torch.Tensor | None) -> torch.Tensor:

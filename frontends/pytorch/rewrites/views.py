@@ -63,8 +63,8 @@ def as_strided(
     base = value if value._base is None else value._base
     flat = _memory(base)
     offset = value.storage_offset() if storage_offset is None else storage_offset
-    place = None if flat is None else _places(offset, size, stride)
-    return NotImplemented if flat is None or place is None else aten.index.Tensor(flat, [place])
+    positions = None if flat is None else _places(offset, size, stride)
+    return NotImplemented if flat is None or positions is None else aten.index.Tensor(flat, [positions])
 
 
 def _is_reshape(value: torch.Tensor, size: Sequence[int], stride: Sequence[int]) -> bool:
@@ -100,11 +100,11 @@ def as_strided_scatter(
 ) -> torch.Tensor:
     """aten.as_strided_scatter of a tensor that is no view, as writes to its elements."""
     flat = None if value._base is not None else _memory(value)
-    place = None if flat is None else _places(storage_offset or 0, size, stride)
-    if flat is None or place is None:
+    positions = None if flat is None else _places(storage_offset or 0, size, stride)
+    if flat is None or positions is None:
         return NotImplemented
     order = order_of(value)
-    written = flat.index_put([place], new).reshape([value.shape[n] for n in order])
+    written = flat.index_put([positions], new).reshape([value.shape[n] for n in order])
     return written.permute([order.index(n) for n in range(len(order))])
 
 
@@ -131,10 +131,10 @@ def _places(offset: int, size: Sequence[int], stride: Sequence[int]) -> torch.Te
     """Return where the elements of a view by strides are in memory; None if sizes are free."""
     if not all(isinstance(n, int) for n in (offset, *size, *stride)):
         return None
-    place = torch.full((), offset)
+    positions = torch.full((), offset)
     for n, (length, step) in enumerate(zip(size, stride, strict=True)):
-        place = place + (torch.arange(length) * step).reshape([-1, *[1] * (len(size) - 1 - n)])
-    return place
+        positions = positions + (torch.arange(length) * step).reshape([-1, *[1] * (len(size) - 1 - n)])
+    return positions
 
 
 def diagonal_scatter(
@@ -143,10 +143,10 @@ def diagonal_scatter(
     """aten.diagonal_scatter."""
     moved = value.movedim((dim1, dim2), (-2, -1))
     rows, columns = torch.arange(moved.shape[-2]).unsqueeze(-1), torch.arange(moved.shape[-1])
-    place = (rows + min(0, offset)).clamp(0, max(0, new.shape[-1] - 1)).squeeze(-1)
-    spread = new.index_select(-1, place).unsqueeze(-1)
-    found = torch.where(columns - rows == offset, spread, moved)
-    return found.movedim((-2, -1), (dim1, dim2)).contiguous()
+    positions = (rows + min(0, offset)).clamp(0, max(0, new.shape[-1] - 1)).squeeze(-1)
+    spread = new.index_select(-1, positions).unsqueeze(-1)
+    written = torch.where(columns - rows == offset, spread, moved)
+    return written.movedim((-2, -1), (dim1, dim2)).contiguous()
 
 
 def empty_strided(size: Sequence[int], stride: Sequence[int], **options: Any) -> torch.Tensor:
@@ -167,10 +167,10 @@ def copies() -> dict[Any, Callable[..., Any]]:
 
 def _copied(operation: Any) -> Callable[..., Any]:
     def decomposed(*args: Any, **kwargs: Any) -> Any:
-        found = operation(*args, **kwargs)
-        if isinstance(found, (list, tuple)):
-            return [each.clone(memory_format=torch.contiguous_format) for each in found]
-        return found.clone(memory_format=torch.contiguous_format)
+        viewed = operation(*args, **kwargs)
+        if isinstance(viewed, (list, tuple)):
+            return [each.clone(memory_format=torch.contiguous_format) for each in viewed]
+        return viewed.clone(memory_format=torch.contiguous_format)
 
     return decomposed
 

@@ -334,8 +334,8 @@ class Record(Format):
             is_nan |= (signs != 0) & (magnitude == 0)
         values = np.copysign(values, np.where(signs, -1.0, 1.0))
         values[is_nan] = np.nan
-        found: F32Array = values.astype(np.float32)
-        return found
+        floats: F32Array = values.astype(np.float32)
+        return floats
 
     # Rounding.
 
@@ -552,23 +552,23 @@ def _check_sizes(name: str, exponent: int, significand: int) -> None:
 def _called(sizes: Sequence[str]) -> Record:
     pairs = [size.partition("=") for size in sizes]
     numbers = [key for key, equals, _ in pairs if not equals]
-    given = {key: value for key, equals, value in pairs if equals}
-    unknown = given.keys() - {*_SWITCHES, "bias", "infinities", "nan", "largest"}
-    if len(numbers) != 2 or unknown or len(numbers) + len(given) != len(sizes):
+    settings = {key: value for key, equals, value in pairs if equals}
+    unknown = settings.keys() - {*_SWITCHES, "bias", "infinities", "nan", "largest"}
+    if len(numbers) != 2 or unknown or len(numbers) + len(settings) != len(sizes):
         raise NumcError(f"format 'float(...)': want {_SYNTAX}, what is not written is as in IEEE-754")
     x, y = (whole_number(size, "format 'float(...)'") for size in numbers)
-    bits = {key: whole_number(given[key], f"format 'float(...)': {key}") for key in given.keys() - {"nan"}}
+    bits = {key: whole_number(settings[key], f"format 'float(...)': {key}") for key in settings.keys() - {"nan"}}
     if any(bits.get(key, 0) not in (0, 1) for key in (*_SWITCHES, "infinities")):
         raise NumcError(f"format 'float(...)': {', '.join(_SWITCHES)} and infinities are 0 or 1")
     options: dict[str, bool] = {field: bool(bits[key]) for key, field in _SWITCHES.items() if key in bits}
     return _known(
         Record(
-            f"float({','.join([*numbers, *(f'{key}={value}' for key, value in given.items())])})",
+            f"float({','.join([*numbers, *(f'{key}={value}' for key, value in settings.items())])})",
             x,
             y,
             finite=not bits.get("infinities", 1),
             bias=bits.get("bias", _usual_bias(min(x, 9))),
-            nan=given.get("nan", ""),
+            nan=settings.get("nan", ""),
             largest_code=bits.get("largest", -1),
             **options,
         )

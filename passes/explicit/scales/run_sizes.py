@@ -14,8 +14,11 @@ Size = int | ir.Value
 
 def sizes(value: ir.Value) -> list[Size]:
     """The sizes of a tensor."""
-    kind = ir.RankedTensorType(value.type)
-    return [linalg.size_of(value, d) if kind.is_dynamic_dim(d) else kind.get_dim_size(d) for d in range(kind.rank)]
+    tensor_type = ir.RankedTensorType(value.type)
+    return [
+        linalg.size_of(value, d) if tensor_type.is_dynamic_dim(d) else tensor_type.get_dim_size(d)
+        for d in range(tensor_type.rank)
+    ]
 
 
 def loop_trips(generic: ir.Operation) -> list[Size]:
@@ -78,15 +81,15 @@ def inside(shape: Sequence[Size]) -> tuple[list[ir.Value], list[ir.Value], list[
 
 def reshaped(value: ir.Value, shape: Sequence[Size]) -> ir.Value:
     """A tensor with the same elements in other sizes: by way of one dimension."""
-    kind = ir.RankedTensorType(value.type)
-    if kind.rank > 1:
-        one = ir.RankedTensorType.get(known([product(sizes(value))]), kind.element_type)
-        value = tensor.CollapseShapeOp(one, value, [list(range(kind.rank))]).result
-    if kind.rank == 0:
-        value = tensor.ExpandShapeOp(ir.RankedTensorType.get([1], kind.element_type), value, [], [], [1]).result
+    tensor_type = ir.RankedTensorType(value.type)
+    if tensor_type.rank > 1:
+        flat_type = ir.RankedTensorType.get(known([product(sizes(value))]), tensor_type.element_type)
+        value = tensor.CollapseShapeOp(flat_type, value, [list(range(tensor_type.rank))]).result
+    if tensor_type.rank == 0:
+        value = tensor.ExpandShapeOp(ir.RankedTensorType.get([1], tensor_type.element_type), value, [], [], [1]).result
     if len(shape) == 1:
         return value
-    to = ir.RankedTensorType.get(known(shape), kind.element_type)
+    to = ir.RankedTensorType.get(known(shape), tensor_type.element_type)
     return tensor.ExpandShapeOp(to, value, [list(range(len(shape)))], free(shape), known(shape)).result
 
 

@@ -55,8 +55,8 @@ def address(thing: Any) -> int:
     """The pointer of an object of Python's binding."""
     mlir()
     capsule, api = thing._CAPIPtr, ctypes.pythonapi
-    found: int = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
-    return found
+    pointer: int = api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
+    return pointer
 
 
 def run(manager: PassManager, op: ir.Operation) -> None:

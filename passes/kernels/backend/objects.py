@@ -112,6 +112,6 @@ def _dumped(engine: int) -> bytes:
             mlir().mlirExecutionEngineDumpToObjectFile(engine, String.of(f"/proc/self/fd/{sink}"))
         finally:
             os.close(sink)
-        if not (found := content.result()):
+        if not (object_bytes := content.result()):
             raise RuntimeError("LLVM wrote no object to /proc/self/fd")
-        return found
+        return object_bytes

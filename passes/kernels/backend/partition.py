@@ -39,14 +39,14 @@ class Part:
 
 def operations(root: ir.Operation) -> list[ir.Operation]:
     """Every operation below `root`, and `root`."""
-    found: list[ir.Operation] = []
+    visited: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        found.append(op.operation)
+        visited.append(op.operation)
         return ir.WalkResult.ADVANCE
 
     root.walk(visit, ir.WalkOrder.POST_ORDER)
-    return found
+    return visited
 
 
 class _Symbol:
@@ -133,8 +133,8 @@ def _part(symbols: dict[str, _Symbol], names: Sequence[str], entry: str) -> Part
                 declared(symbols[name].op)
     stream = BytesIO()
     part.operation.write_bytecode(stream)
-    places = [symbols[name].op.location for name in names]
-    layers = (str(place.name_str) for place in places if isinstance(place, ir.NameLoc))
+    locations = [symbols[name].op.location for name in names]
+    layers = (str(location.name_str) for location in locations if isinstance(location, ir.NameLoc))
     return Part(next(layers, names[0]), stream.getvalue(), tuple(exported))
 
 

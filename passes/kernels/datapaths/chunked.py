@@ -63,7 +63,7 @@ def enter(m: Micro, segment: Segment) -> Accumulators:
     goes_on = f.compare("slt", segment.begin, f.number(0))
     with f.choose(goes_on, *[code.ty("f32")] * len(m.places)) as choice:
         with choice.then():
-            partial = [code.load(code.at(f["tile"], m.setting.accumulators + place)) for place in m.places]
+            partial = [code.load(code.at(f["tile"], m.setting.accumulators + offset)) for offset in m.places]
             choice.next = partial if m.scale == 1 else [code.binary("mulf", x, code.f32(m.scale)) for x in partial]
         with choice.otherwise():
             choice.next = [zero] * len(m.places)
@@ -79,13 +79,13 @@ def leave(m: Micro, segment: Segment, values: Accumulators) -> None:
 
     with f.choose(f.compare("sle", segment.whole, f["kc"])) as choice:
         with choice.then():
-            for place, value in zip(m.places, values, strict=True):
-                at = code.at(tile, place)
+            for offset, value in zip(m.places, values, strict=True):
+                at = code.at(tile, offset)
                 before = code.load(at)
                 code.store(code.binary("addf", before, back(value)), at)
         with choice.otherwise():
-            for place, value in zip(m.places, values, strict=True):
-                code.store(back(value), code.at(tile, m.setting.accumulators + place))
+            for offset, value in zip(m.places, values, strict=True):
+                code.store(back(value), code.at(tile, m.setting.accumulators + offset))
 
 
 def leave_plainly(m: Micro, segment: Segment, values: Accumulators) -> None:

@@ -114,15 +114,15 @@ def walk(m: Micro, first: Value, end: Value, values: Accumulators) -> Accumulato
     """The steps of k in ascending order, those that are sampled with their additions counted."""
     f, code = m.f, m.code
     stride, count = f["stride"], len(values)
-    base, place = _first_sample(m, first)
+    base, position = _first_sample(m, first)
     planes_at = [_counts(m, n) for n in range(LOW)]
     planes = [code.load(at, element="i32") for at in planes_at]
     waiting_at = _counts(m, LOW + PLANES)
-    carried = [first, base, place, *values, *planes, f.fetch(waiting_at, 0)]
+    carried = [first, base, position, *values, *planes, f.fetch(waiting_at, 0)]
     with f.repeat(carried) as loop:
         loop.going_on(f.compare("slt", loop.before[0], end))
-        at, base, place, *state = loop.values
-        look = f.i64("minsi", f.i64("addi", base, place), end)
+        at, base, position, *state = loop.values
+        look = f.i64("minsi", f.i64("addi", base, position), end)
         reached = one_by_one(m, at, look, state[:count])
         kinds = [v.type for v in state]
         with f.choose(f.compare("slt", look, end), *kinds) as choice:
@@ -130,7 +130,7 @@ def walk(m: Micro, first: Value, end: Value, values: Accumulators) -> Accumulato
                 choice.next = _counted_step(m, look, reached, state[count:-1], state[-1])
             with choice.otherwise():
                 choice.next = [*reached, *state[count:]]
-        after = f.i64("addi", place, 1)
+        after = f.i64("addi", position, 1)
         after = f.select(f.compare("eq", after, stride), f.number(0), after)
         loop.next = [f.i64("addi", look, 1), f.i64("addi", base, stride), after, *choice.results]
     results = loop.results[3:]
@@ -147,14 +147,14 @@ def _first_sample(m: Micro, first: Value) -> tuple[Value, Value]:
     k0, stride, offset = (f[name] for name in ("k0", "stride", "offset"))
     k = f.i64("addi", k0, first)
     run = f.i64("divui", k, stride)
-    place = f.i64("remui", f.i64("addi", run, offset), stride)
+    position = f.i64("remui", f.i64("addi", run, offset), stride)
     begin = f.i64("muli", run, stride)
-    is_past = f.compare("ult", f.i64("addi", begin, place), k)
-    after = f.i64("addi", place, 1)
+    is_past = f.compare("ult", f.i64("addi", begin, position), k)
+    after = f.i64("addi", position, 1)
     after = f.select(f.compare("eq", after, stride), f.number(0), after)
     next_run = f.i64("addi", begin, stride)
-    place = f.select(is_past, after, place)
-    return f.i64("subi", f.select(is_past, next_run, begin), k0), place
+    position = f.select(is_past, after, position)
+    return f.i64("subi", f.select(is_past, next_run, begin), k0), position
 
 
 def _counted_step(m: Micro, k: Value, values: Sequence[Value], planes: Sequence[Value], waiting: Value) -> list[Value]:
@@ -168,14 +168,14 @@ def _counted_step(m: Micro, k: Value, values: Sequence[Value], planes: Sequence[
     lanes = scaled(m, lane_values(m, k))
     limits = m.datapath.limits(s) if m.fast else None
     reuses = limits is not None and products_are_exact(s.fma, limits)
-    found = list(values)
+    sums = list(values)
     rows: list[Value] = []
     for n, c in enumerate(values):
         row, v = divmod(n, m.vectors)
         if v == 0:
             if row:
                 before = slice(n - m.vectors, n)
-                *found[before], lanes[0][0] = isa.barrier(code, [*found[before], lanes[0][0]])
+                *sums[before], lanes[0][0] = isa.barrier(code, [*sums[before], lanes[0][0]])
             rows = [code.splat(at) for at in places[row]]
         a, b = s.ordered(rows, lanes[v])
         product = None
@@ -185,9 +185,9 @@ def _counted_step(m: Micro, k: Value, values: Sequence[Value], planes: Sequence[
             product = p
         for word in words:
             counted.add(word)
-        found[n] = m.apply(code, a, b, c, drawn[n], product if reuses else None)
+        sums[n] = m.apply(code, a, b, c, drawn[n], product if reuses else None)
     counted.finish()
-    return [*found, *counted.values, _keep(m.f, s, counted.carries, m.f["counts"], waiting)]
+    return [*sums, *counted.values, _keep(m.f, s, counted.carries, m.f["counts"], waiting)]
 
 
 def products_are_exact(fma: Fma, limits: Guard) -> bool:
@@ -211,13 +211,13 @@ def count_sums(f: Function, s: Setting, sums: Sequence[tuple[Value, Value]]) -> 
     width, counts = s.tile.width, f["counts"]
     code = f.lanes(width)
     with f.when(f.compare("slt", f["stride"], f.number(NEVER))):
-        places = [code.at(counts, n * width) for n in range(LOW)]
-        planes = Planes(code, s.instructions, [code.load(place, element="i32") for place in places])
+        addresses = [code.at(counts, n * width) for n in range(LOW)]
+        planes = Planes(code, s.instructions, [code.load(address, element="i32") for address in addresses])
         for p, c in sums:
             planes.add(s.instructions.distance_bit(code, p, c))
         planes.finish()
-        for value, place in zip(planes.values, places, strict=True):
-            code.store(value, place)
+        for value, address in zip(planes.values, addresses, strict=True):
+            code.store(value, address)
         waiting_at = code.at(counts, (LOW + PLANES) * width)
         after = _keep(f, s, planes.carries, counts, f.fetch(waiting_at, 0))
         f.store(after, waiting_at, alignment=8)

@@ -52,9 +52,9 @@ def dot_of(s: Setting) -> int:
 
 
 def _limits(s: Setting) -> Guard | None:
-    found = groups_of(s).guard
+    guard = groups_of(s).guard
     # Formats have no bits below their subnormal numbers, but units of groups can be anywhere.
-    return None if found is None else replace(found, normal=True)
+    return None if guard is None else replace(guard, normal=True)
 
 
 def _size(s: Setting) -> int | None:
@@ -90,11 +90,11 @@ def walk(m: Micro, first: Value, end: Value, values: Accumulators) -> Accumulato
     for i, j in m.setting.fma.terms:
         with m.f.carry(first, end, 1, values) as loop:
             rows, lanes = panels(m, loop.index)
-            found = []
+            sums = []
             for n, c in enumerate(loop.values):
                 a, b = m.setting.ordered(rows[n // m.vectors], lanes[n % m.vectors])
-                found.append(groups.step(code, a[i], b[j], c, wide=wide))
-            loop.next = found
+                sums.append(groups.step(code, a[i], b[j], c, wide=wide))
+            loop.next = sums
         values = loop.results
     return values
 
@@ -103,8 +103,8 @@ def leave(m: Micro, segment: Segment, values: Accumulators) -> None:
     """Add the sums of a group to the accumulators, or integers to those behind them."""
     s, code, groups = m.setting, m.code, groups_of(m.setting)
     if groups.is_integer:
-        for place, total in zip(m.places, values, strict=True):
-            _add_integer(m, total, place)
+        for offset, total in zip(m.places, values, strict=True):
+            _add_integer(m, total, offset)
         return
     if groups.scales_sums:
         added = _add_products(m, segment, values)
@@ -112,8 +112,8 @@ def leave(m: Micro, segment: Segment, values: Accumulators) -> None:
         added = _add_scaled(m, segment, values)
     else:
         added = []
-        for place, value in zip(m.places, values, strict=True):
-            at = code.at(m.f["tile"], place)
+        for offset, value in zip(m.places, values, strict=True):
+            at = code.at(m.f["tile"], offset)
             total = code.cast("truncf", value, "f32") if _is_wide(m) else value
             before = code.load(at)
             added.append((total, before))
@@ -153,14 +153,14 @@ def _walk_words(m: Micro, first: Value, end: Value, values: Accumulators) -> Acc
     if size // count > _STRAIGHT:
         return one_by_one()
     is_whole = f.compare("eq", f.i64("subi", end, first), f.number(size))
-    with f.choose(is_whole, *[v.type for v in values]) as found:
-        with found.then():
-            found.next = values
+    with f.choose(is_whole, *[v.type for v in values]) as choice:
+        with choice.then():
+            choice.next = values
             for n in range(0, size, count):
-                found.next = step(f.i64("addi", first, n), found.next)
-        with found.otherwise():
-            found.next = one_by_one()
-    return found.results
+                choice.next = step(f.i64("addi", first, n), choice.next)
+        with choice.otherwise():
+            choice.next = one_by_one()
+    return choice.results
 
 
 def _behind(m: Micro, segment: Segment, *, sums: bool = False) -> Value:

@@ -68,13 +68,13 @@ def _all(m: Micro, k: Value, values: Accumulators) -> list[Value]:
     code, (rows, lanes) = m.code, panels(m, k)
     rounded = m.setting.isa.flushes_rounded
     scaled = [] if rounded else [code.binary("mulf", lane[0], code.f32(_SCALE)) for lane in lanes]
-    found = []
+    sums = []
     for n, c in enumerate(values):
         row, v = rows[n // m.vectors], n % m.vectors
         a, b = m.setting.ordered(row, lanes[v])
         result = code.fma(a[0], b[0], c)
-        found.append(result if rounded else _with_least(code, result, row[0], scaled[v], c))
-    return found
+        sums.append(result if rounded else _with_least(code, result, row[0], scaled[v], c))
+    return sums
 
 
 def _with_least(code: Code, result: Value, row: Value, scaled: Value, c: Value) -> Value:

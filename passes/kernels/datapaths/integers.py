@@ -42,12 +42,12 @@ def _walk(m: Micro, first: Value, end: Value, values: Accumulators) -> Accumulat
     def step(word: Value, sums: Accumulators, vector: Value) -> Accumulators:
         fetch_ahead(m, m.f.i64("muli", word, count))
         rows, lanes = full_words(m, word, vector)
-        found = []
+        totals = []
         for n, total in enumerate(sums):
             row, lane = rows[n // m.vectors], lanes[n % m.vectors]
             a, b = (lane, row) if m.setting.swap else (row, lane)
-            found.append(dot(code, total, a, b))
-        return found
+            totals.append(dot(code, total, a, b))
+        return totals
 
     begin, stop = m.f.i64("divui", first, count), m.f.i64("ceildivui", end, count)
     return [code.cast("bitcast", total, "f32") for total in by_vectors(m, begin, stop, sums, step)]

@@ -36,8 +36,8 @@ def in_matrices(plain: Datapath) -> Datapath:
     def enter(m: Micro, segment: Segment) -> Accumulators:
         if product_of(m.setting) is None:
             return plain.enter(m, segment)
-        for register, place in _sums(m):
-            _unit(m).load(m.code, register, place, m.setting.tile.lanes)
+        for register, address in _sums(m):
+            _unit(m).load(m.code, register, address, m.setting.tile.lanes)
         return []
 
     def walk(m: Micro, first: Value, end: Value, values: Accumulators) -> Accumulators:
@@ -51,8 +51,8 @@ def in_matrices(plain: Datapath) -> Datapath:
         if product_of(m.setting) is None:
             plain.leave(m, segment, values)
             return
-        for register, place in _sums(m):
-            _unit(m).store(m.code, register, place, m.setting.tile.lanes)
+        for register, address in _sums(m):
+            _unit(m).store(m.code, register, address, m.setting.tile.lanes)
 
     return replace(plain, enter=enter, walk=walk, leave=leave)
 

@@ -26,8 +26,8 @@ def fetch_ahead(m: Micro, k: Value) -> None:
     if "ahead" not in m.f.arguments:
         return
     s, scalar = m.setting, m.f.scalar
-    place = scalar.binary("muli", k, scalar.int(s.tile.rows * s.parts("rows"), "i64"))
-    s.instructions.prefetch(m.code, m.f.at(m.f["ahead"], place))
+    offset = scalar.binary("muli", k, scalar.int(s.tile.rows * s.parts("rows"), "i64"))
+    s.instructions.prefetch(m.code, m.f.at(m.f["ahead"], offset))
 
 
 def row_starts(m: Micro) -> list[Value]:
@@ -118,20 +118,20 @@ def _from_codes(m: Micro, k: Value) -> list[list[Value]]:
             (word, first), base = divmod(n * bits, 32), scalar.i64("muli", k, step // 32 * t.width)
             at = code.at(code.at(m.f["lanes"], base), word * t.width)
         else:
-            place = scalar.i64("addi", begin, n * bits)
-            at = code.at(m.f["lanes"], scalar.i64("muli", scalar.i64("shrui", place, 5), t.width))
-            first = code.broadcast(scalar.cast("trunci", scalar.i64("andi", place, 31), "i32"))
+            bit_offset = scalar.i64("addi", begin, n * bits)
+            at = code.at(m.f["lanes"], scalar.i64("muli", scalar.i64("shrui", bit_offset, 5), t.width))
+            first = code.broadcast(scalar.cast("trunci", scalar.i64("andi", bit_offset, 31), "i32"))
         low = code.load(at, element="i32")
         goes_on = first + bits > 32 if isinstance(first, int) else 32 % bits != 0
         high = code.load(code.at(at, t.width), element="i32") if goes_on else None
         return emit_unpacked(code, (low, high), first, fmt, isa)
 
-    found = [[number(v * parts + p) for p in range(parts)] for v in range(m.vectors)]
+    values = [[number(v * parts + p) for p in range(parts)] for v in range(m.vectors)]
     groups = m.setting.scaled_codes("lanes")
     if groups is None:
-        return found
+        return values
     factors = _lane_scales(m, scalar.i64("divui", k, groups.group or t.k_block))
-    return [[emit_scaled(code, x, factor, groups)] for (x,), factor in zip(found, factors, strict=True)]
+    return [[emit_scaled(code, x, factor, groups)] for (x,), factor in zip(values, factors, strict=True)]
 
 
 def scales(m: Micro, number: Value) -> tuple[list[Value], list[Value]]:

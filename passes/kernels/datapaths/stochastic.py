@@ -35,10 +35,10 @@ _ANY = -1000  # no product is too small: its rounding is part of the definition
 def stochastic(base: Datapath) -> Datapath:
     """The datapath `base`, whose roundings draw; the cheap sequence is for single steps."""
     arguments = (*base.arguments, *ARGUMENTS.items())
-    found = replace(base, arguments=arguments, prepare=prepare, draw=draw, in_place=False)
+    datapath = replace(base, arguments=arguments, prepare=prepare, draw=draw, in_place=False)
     if base.walk is not one_by_one:
-        return found
-    return replace(found, cheap=cheap_step, limits=limits, scale=scale, walk=walk)
+        return datapath
+    return replace(datapath, cheap=cheap_step, limits=limits, scale=scale, walk=walk)
 
 
 @dataclass(frozen=True)
@@ -158,9 +158,9 @@ def draws_at(f: Function, s: Setting, kept: Words, k: Value) -> list[Drawn]:
             drawn.append([None] * len(kept.elements))
             continue
         noise, word, position = part
-        group, place = code.broadcast(word), code.broadcast(position)
+        group, positions = code.broadcast(word), code.broadcast(position)
         words = (code.binary("addi", element, group) for element in kept.elements)
-        drawn.append([emit_draw(code, emit_mix(code, x), place, noise) for x in words])
+        drawn.append([emit_draw(code, emit_mix(code, x), positions, noise) for x in words])
     return [Drawn(*each) for each in zip(*drawn, strict=True)]
 
 

@@ -51,28 +51,28 @@ def datapath_of(fma: Fma, *, statistics: bool = False, rows: int = 1, flushes: b
     whether the processor's mode serves steps that flush (`InstructionSet.flushes_rounded`).
     """
     if fma.groups:
-        found = SCALED if fma.multiplies == "elements" else GROUPS
+        datapath = SCALED if fma.multiplies == "elements" else GROUPS
         if dict(fma.datapath.parameters).get("saturate"):
-            found = SATURATED
+            datapath = SATURATED
         if fma.steps_draw:
-            found = stochastic(found)
+            datapath = stochastic(datapath)
     else:
         if is_defined(fma):
-            found = REGISTERS if definition_of(fma).register else DEFINED
+            datapath = REGISTERS if definition_of(fma).register else DEFINED
         else:
-            found = DATAPATHS[fma.datapath.name]
+            datapath = DATAPATHS[fma.datapath.name]
             if dot_of_two.applies(fma):
-                found = dot_of_two.in_binary32(found)
+                datapath = dot_of_two.in_binary32(datapath)
         if rows > 1 and not statistics:
             if flushes and flushing.applies(fma):
-                found = flushing.FLUSHING
+                datapath = flushing.FLUSHING
             elif overflowing.applies(fma):
-                found = overflowing.overflowing(found)
+                datapath = overflowing.overflowing(datapath)
         if fma.datapath.in_runs:
-            found = chunked(found, fma)
+            datapath = chunked(datapath, fma)
         if fma.steps_draw:
-            found = stochastic(found)
-    return counting(found) if statistics and found.additions(fma) else found
+            datapath = stochastic(datapath)
+    return counting(datapath) if statistics and datapath.additions(fma) else datapath
 
 
 def emit_fma(code: Code, a: Parts, b: Parts, c: Value, fma: Fma, drawn: Drawn = NOTHING) -> Value:

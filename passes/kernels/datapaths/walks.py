@@ -23,19 +23,19 @@ _LINE = 64  # bytes of a cache line
 
 def load_tile(m: Micro, segment: Segment) -> Accumulators:
     """The accumulators from memory, scaled."""
-    code, found = m.code, []
-    for place in m.places:
-        value = code.load(code.at(m.f["tile"], place))
-        found.append(value if m.scale == 1 else code.binary("mulf", value, code.f32(m.scale)))
-    return found
+    code, accumulators = m.code, []
+    for offset in m.places:
+        value = code.load(code.at(m.f["tile"], offset))
+        accumulators.append(value if m.scale == 1 else code.binary("mulf", value, code.f32(m.scale)))
+    return accumulators
 
 
 def store_tile(m: Micro, segment: Segment, values: Accumulators) -> None:
     """The accumulators to memory, scaled back."""
     code = m.code
-    for place, value in zip(m.places, values, strict=True):
+    for offset, value in zip(m.places, values, strict=True):
         back = value if m.scale == 1 else code.binary("mulf", value, code.f32(1 / m.scale))
-        code.store(back, code.at(m.f["tile"], place))
+        code.store(back, code.at(m.f["tile"], offset))
 
 
 def one_by_one(m: Micro, first: Value, end: Value, values: Accumulators) -> Accumulators:
@@ -81,10 +81,10 @@ def _several(m: Micro, first: Value, end: Value, values: Accumulators) -> tuple[
     f, unrolled = m.f, m.setting.instructions.unrolled
     rest = f.i64("subi", end, f.i64("remui", f.i64("subi", end, first), unrolled))
     with f.carry(first, rest, unrolled, values) as loop:
-        found: Accumulators = loop.values
+        accumulators: Accumulators = loop.values
         for n in range(unrolled):
-            found = one_step(m, f.i64("addi", loop.index, n), found, ahead=_begins_line(m, n))
-        loop.next = found
+            accumulators = one_step(m, f.i64("addi", loop.index, n), accumulators, ahead=_begins_line(m, n))
+        loop.next = accumulators
     return rest, loop.results
 
 
@@ -129,11 +129,11 @@ def one_step(
         return _some_together(m, k, values, drawn, rows or row_values(m, k, vector))
     of_rows, lanes = panels(m, k, vector, rows)
     lanes = scaled(m, lanes)
-    found = []
+    accumulators = []
     for n, c in enumerate(values):
         a, b = m.setting.ordered(of_rows[n // m.vectors], lanes[n % m.vectors])
-        found.append(m.apply(code, a, b, c, drawn[n]))
-    return found
+        accumulators.append(m.apply(code, a, b, c, drawn[n]))
+    return accumulators
 
 
 def _some_together(m: Micro, k: Value, values: Accumulators, drawn: Sequence[Drawn], row: RowValues) -> list[Value]:
@@ -147,15 +147,15 @@ def _some_together(m: Micro, k: Value, values: Accumulators, drawn: Sequence[Dra
         a, b = m.setting.ordered(rows[r], lanes[v])
         return m.apply(code, a, b, values[n], drawn[n])
 
-    found: list[Value] = []
+    accumulators: list[Value] = []
     for first in range(0, len(values), size):
         if first:
             lane = lanes[first % m.vectors]
-            *found[-size:], lane[0] = m.setting.instructions.barrier(code, [*found[-size:], lane[0]])
+            *accumulators[-size:], lane[0] = m.setting.instructions.barrier(code, [*accumulators[-size:], lane[0]])
         end = min(first + size, len(values))
         rows += [row(r) for r in range(len(rows), -(-end // m.vectors))]
-        found += m.f.in_turns([partial(step, n) for n in range(first, end)])
-    return found
+        accumulators += m.f.in_turns([partial(step, n) for n in range(first, end)])
+    return accumulators
 
 
 #: Datapaths of steps are this one with their own step, and what else they have.

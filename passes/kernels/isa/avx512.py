@@ -113,8 +113,8 @@ def scale(code: Code, x: Value, power: Value) -> Value:
 def is_special(code: Code, x: Value) -> Value:
     """VFPCLASSPS."""
     name, lanes = "llvm.x86.avx512.fpclass.ps.512", code.lanes(16).ty("i1")
-    found = [code.intrinsic(name, v, code.immediate(_SPECIAL), result=lanes) for v in _registers(code, x)]
-    return code.joined(found)
+    masks = [code.intrinsic(name, v, code.immediate(_SPECIAL), result=lanes) for v in _registers(code, x)]
+    return code.joined(masks)
 
 
 def reciprocal(code: Code, x: Value) -> Value:

@@ -49,7 +49,7 @@ def _full_adder(code: Code, a: Value, b: Value, c: Value) -> tuple[Value, Value]
 
 
 def _distance_bit(code: Code, x: Value, y: Value) -> Value:
-    exponents, found = [], []
+    exponents, finite_nonzero = [], []
     for value in (x, y):
         magnitude = code.binary("andi", code.cast("bitcast", value, "i32"), code.int(0x7FFFFFFF))
         # A subnormal number is as many units of 2^-149 as its encoding says.
@@ -59,11 +59,11 @@ def _distance_bit(code: Code, x: Value, y: Value) -> Value:
         tiny = code.compare("slt", magnitude, code.int(1 << 23))
         exponents.append(code.select(tiny, small, field))
         less_one = code.binary("subi", magnitude, code.int(1))
-        found.append(code.compare("ult", less_one, code.int(0x7F7FFFFF)))
+        finite_nonzero.append(code.compare("ult", less_one, code.int(0x7F7FFFFF)))
     difference = code.binary("subi", *exponents)
     magnitude = code.binary("maxsi", difference, code.binary("subi", code.int(0), difference))
     word = code.binary("shli", code.int(1), code.binary("minsi", magnitude, code.int(31)))
-    return code.select(code.binary("andi", *found), word, code.int(0))
+    return code.select(code.binary("andi", *finite_nonzero), word, code.int(0))
 
 
 def _larger(code: Code, x: Value, y: Value) -> Value:

@@ -23,29 +23,29 @@ def coded(panels: F32Array, depth: int, to: Layout) -> F32Array:
     """
     count = panels.shape[0] * panels.shape[1]
     size = panels.size // max(count, 1)
-    found = np.empty((count, to.panel_words(depth)), np.float32)
+    packed = np.empty((count, to.panel_words(depth)), np.float32)
     flat = panels.reshape(count, size)
     for some in _some(count, size):
-        words = found[some].view(np.uint32)
-        for block, place in _blocks(depth, to):
-            words[:, place] = _joined(_encoded(flat[some, block], to.code_format), to)
-        for block, place in _behind(depth, to):
-            found[some, place] = flat[some, block]
-    return found
+        words = packed[some].view(np.uint32)
+        for block, columns in _blocks(depth, to):
+            words[:, columns] = _joined(_encoded(flat[some, block], to.code_format), to)
+        for block, columns in _behind(depth, to):
+            packed[some, columns] = flat[some, block]
+    return packed
 
 
 def expanded(words: F32Array, depth: int, to: Layout) -> F32Array:
     """The inverse of `coded`: panels of codes (panel, word), of `depth` steps of k, as panels of float32 numbers."""
     size = replace(to, code="").panel_words(depth)
-    found = np.empty((len(words), size), np.float32)
+    panels = np.empty((len(words), size), np.float32)
     for some in _some(len(words), size):
         stored = words[some].view(np.uint32)
-        for block, place in _blocks(depth, to):
-            codes = _split(stored[:, place], block.stop - block.start, to)
-            found[some, block] = to.code_format.decode_array(codes.astype(np.int64))
-        for block, place in _behind(depth, to):
-            found[some, block] = words[some, place]
-    return found
+        for block, columns in _blocks(depth, to):
+            codes = _split(stored[:, columns], block.stop - block.start, to)
+            panels[some, block] = to.code_format.decode_array(codes.astype(np.int64))
+        for block, columns in _behind(depth, to):
+            panels[some, block] = words[some, columns]
+    return panels
 
 
 def _some(count: int, size: int) -> Iterator[slice]:

@@ -44,9 +44,9 @@ def convert_packed_text(name: str, kernel: Kernel, side: str, shape: tuple[int, 
                 limits = f.call(f"{kernel.name}_quantize_{side}", *arguments, results="i32, i32")
             else:
                 limits = _singles(f, kernel, side, block=block, count=count, widths=widths)
-            place = f.i64("addi", f.i64("muli", panel, 2 * blocks), 2 * n)
+            index = f.i64("addi", f.i64("muli", panel, 2 * blocks), 2 * n)
             for word, limit in enumerate(limits):
-                at = f.at(ranges, f.i64("addi", place, word), "i32")
+                at = f.at(ranges, f.i64("addi", index, word), "i32")
                 f.line(f"llvm.store {limit}, {at} : i32, {PTR}")
     entry = Function(name, _ARGUMENTS, attributes="", dialect="llvm")
     entry.call(f"{name}_body", *entry.arguments.values())
@@ -59,9 +59,9 @@ def _singles(f: Function, kernel: Kernel, side: str, block: Value, count: int, w
     numbers = run_time(f, widths, kernel.conversion(side))
     steps = -(-count // to.width) if side == "rows" else count + count % 2
     with f.carry(0, steps * to.step_words, to.width, [code.int(0xFFFFFFFF), code.int(0)]) as words:
-        place = f.at(block, words.index)
-        value = emit_round(code, code.load(place), kernel.conversion(side), widths=numbers)
-        code.store(value, place)
+        address = f.at(block, words.index)
+        value = emit_round(code, code.load(address), kernel.conversion(side), widths=numbers)
+        code.store(value, address)
         words.next = list(magnitude_range(code, code.cast("bitcast", value, "i32"), *words.values))
     low, high = words.results
     return [f.reduce("minui", low), f.reduce("maxui", high)]

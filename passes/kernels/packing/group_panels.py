@@ -83,9 +83,9 @@ class GroupPanel:
             if panel.dot:
                 sums = self._convert_words(g.base, g.first, g.end, scaling)
                 assert scaling.unit is not None
-                place = f.i64("addi", f.rounded_up(f["count"], panel.unit), f.i64("divui", g.first, group))
-                vector.store(scaling.unit, f.at(g.base, f.i64("muli", place, panel.step_words)))
-                self._offset(g.base, f.i64("addi", place, f.i64("ceildivui", f["count"], group)), sums)
+                scale_step = f.i64("addi", f.rounded_up(f["count"], panel.unit), f.i64("divui", g.first, group))
+                vector.store(scaling.unit, f.at(g.base, f.i64("muli", scale_step, panel.step_words)))
+                self._offset(g.base, f.i64("addi", scale_step, f.i64("ceildivui", f["count"], group)), sums)
             else:
                 self.convert(g.base, g.source, g.first, g.end, scaling)
             if panel.scales:
@@ -142,25 +142,25 @@ class GroupPanel:
     def convert_vector(self, base: Value, source: Value, u: Value, scaling: Scaling) -> None:
         """Convert vector `u`: to values, one or the parts of it, or the words of a row."""
         f, vector, panel = self.f, self.vector, self.panel
-        place = f.at(base, f.i64("muli", u, panel.step_words))
+        target = f.at(base, f.i64("muli", u, panel.step_words))
         x, drawn = vector.load(f.at(source, f.i64("muli", u, self._step))), self.draw(vector, u)
         if panel.dot:
             near = self.kind.near(vector, x, scaling, drawn)
             word = nearest(vector, near, offset=_OFFSET if panel.dot == 4 else 0)
-            vector.store(vector.cast("trunci", word, f"i{32 // panel.dot}"), place)
+            vector.store(vector.cast("trunci", word, f"i{32 // panel.dot}"), target)
             return
         for n, value in enumerate(self.kind.values(vector, x, scaling, panel.parts, drawn)):
-            vector.store(value, f.at(place, n * panel.width))
+            vector.store(value, f.at(target, n * panel.width))
 
     def _convert_words(self, base: Value, start: Value, end: Value, scaling: Scaling) -> Value:
         """Convert lanes, all steps of a word at a time; returns the sums of all integers, in binary32."""
         f, vector, panel = self.f, self.vector, self.panel
         with f.carry(start, end, panel.dot, [vector.f32(0.0)]) as steps:
             u, bits = steps.index, 32 // panel.dot
-            place = f.at(base, f.i64("muli", u, panel.step_words))
+            address = f.at(base, f.i64("muli", u, panel.step_words))
             units = [
                 self.kind.units(
-                    vector, vector.load(f.at(place, n * panel.step_words)), scaling, self.draw(vector, u, behind=n)
+                    vector, vector.load(f.at(address, n * panel.step_words)), scaling, self.draw(vector, u, behind=n)
                 )
                 for n in range(panel.dot)
             ]

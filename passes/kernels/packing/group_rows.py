@@ -68,10 +68,10 @@ class GroupRows(GroupPanel):
         starts = [f.at(groups[0].source, f.i64("muli", f["row_step"], n)) for n in range(rows)]
 
         def next_of(most: Sequence[Value], u: Value) -> list[Value]:
-            place = f.i64("muli", u, f["step"])
-            return [larger(vector, x, vector.load(f.at(at, place))) for x, at in zip(most, starts, strict=True)]
+            offset = f.i64("muli", u, f["step"])
+            return [larger(vector, x, vector.load(f.at(at, offset))) for x, at in zip(most, starts, strict=True)]
 
-        found: list[Value] = []
+        largest: list[Value] = []
         for g in groups:
             most = [vector.int(0)] * rows
             if straight:
@@ -81,19 +81,19 @@ class GroupRows(GroupPanel):
                 with f.carry(g.first, g.end, 1, most) as steps:
                     steps.next = next_of(steps.values, steps.index)
                 most = steps.results
-            found += most
+            largest += most
         distance = 1
         while distance < panel.width:
             # Lanes whose number has the bit `distance` hold every other row.
-            found += found[-1:] * (len(found) % 2 if len(found) > 1 else 1)
+            largest += largest[-1:] * (len(largest) % 2 if len(largest) > 1 else 1)
             near = [n + panel.width * bool(n & distance) for n in range(panel.width)]
             far = [(n ^ distance) + panel.width * bool(n & distance) for n in range(panel.width)]
-            found = [
+            largest = [
                 vector.binary("maxui", vector.shuffle(a, near, b), vector.shuffle(a, far, b))
-                for a, b in zip(found[::2], found[1::2], strict=True)
+                for a, b in zip(largest[::2], largest[1::2], strict=True)
             ]
             distance *= 2
-        return found[0]
+        return largest[0]
 
     def _convert_rows(
         self,
@@ -113,8 +113,8 @@ class GroupRows(GroupPanel):
         assert scaling.unit is not None
         numbers = (*scaling.down, *scaling.up, scaling.unit)
         assert len(numbers) <= _NUMBERS
-        for number, place in zip(numbers, kept, strict=False):
-            vector.store(number, place)
+        for number, address in zip(numbers, kept, strict=False):
+            vector.store(number, address)
         downs, ups, unit = len(scaling.down), len(numbers) - 1, kept[len(numbers) - 1]
         with f.loop(0, rows) as n:
             if self.draws is not None:
@@ -122,13 +122,13 @@ class GroupRows(GroupPanel):
             for m, g in enumerate(groups):
                 lane = f.i64("addi", n, m * rows)
                 down, up = ([vector.splat(f.at(p, lane)) for p in some] for some in (kept[:downs], kept[downs:ups]))
-                one = Scaling(tuple(down), tuple(up))
+                row_scaling = Scaling(tuple(down), tuple(up))
                 base = f.at(g.base, f.i64("muli", n, panel.width * panel.parts))
                 source = f.at(g.source, f.i64("muli", n, f["row_step"]))
                 for v in range(straight):
-                    self.convert_vector(base, source, f.i64("addi", g.first, v), one)
+                    self.convert_vector(base, source, f.i64("addi", g.first, v), row_scaling)
                 if not straight:
-                    self.convert(base, source, g.first, g.end, one)
+                    self.convert(base, source, g.first, g.end, row_scaling)
                 if panel.dot:
                     slot = f.at(base, f.i64("muli", g.first, panel.step_words))
                     f.store(f.load(f.at(unit, lane)), f.at(slot, panel.width // 2))
@@ -187,7 +187,7 @@ class GroupRows(GroupPanel):
                 assert scaling.unit is not None
                 f.store(scaling.unit, self._scale(g.base, f.i64("divui", g.first, group)))
             with f.loop(g.first, g.end) as u:
-                place, x = address(g.base, u, f.number(panel.step_words)), f.load(address(g.source, u, f["step"]))
+                target, x = address(g.base, u, f.number(panel.step_words)), f.load(address(g.source, u, f["step"]))
                 for n, value in enumerate(self.kind.values(f, x, scaling, panel.parts, self.draw(f, u))):
-                    f.store(value, f.at(place, n * panel.width))
+                    f.store(value, f.at(target, n * panel.width))
         return self.found[0], self.found[1]

@@ -185,13 +185,13 @@ def _lane_words(numbers: npt.NDArray[Any], to: Layout) -> F32Array:
 def _words(operand: Operand, shape: tuple[int, int, int], to: Layout) -> F32Array:
     """Panels of words of integers, units, and what the offset of unsigned integers adds to sums."""
     batch, size, depth = shape
-    kind = np.int8 if to.dot == 4 else np.int16
+    dtype = np.int8 if to.dot == 4 else np.int16
     units = operand.units.astype(np.float64)
     if to.group:
         values = operand.values / np.repeat(units, to.group, axis=1)[:, :depth]
     else:
         values = operand.values.astype(np.float64)
-    integers = np.where(np.isfinite(values), values, 0).astype(kind)
+    integers = np.where(np.isfinite(values), values, 0).astype(dtype)
     if to.dot == 4 and to.side == "rows":
         integers ^= np.int8(-128)  # 128 more, as an unsigned integer
     whole = _padded(integers.reshape(shape), to)
@@ -201,8 +201,8 @@ def _words(operand: Operand, shape: tuple[int, int, int], to: Layout) -> F32Arra
         slots = _row_words(whole, to)
         for n in range(scales.shape[2]):
             vector, within = divmod(n * to.group, to.width)
-            place = to.width // 2 + within // to.group
-            slots[:, :, vector, :, place] = scales[:, :, n].reshape(batch, panels, to.count)
+            lane = to.width // 2 + within // to.group
+            slots[:, :, vector, :, lane] = scales[:, :, n].reshape(batch, panels, to.count)
         return slots
 
     blocks = []
@@ -244,10 +244,10 @@ def _elements(operand: Operand, shape: tuple[int, int, int], to: Layout) -> F32A
 
 def word_values(panel: F32Array, to: Layout, depth: int) -> F32Array:
     """Return the values (rows or lanes, k) of a panel of words; of intN the integers."""
-    kind = np.dtype(f"{'u' if to.alone in ('bf16', 'unsigned') else 'i'}{4 // to.dot}")
+    dtype = np.dtype(f"{'u' if to.alone in ('bf16', 'unsigned') else 'i'}{4 // to.dot}")
     if to.side == "rows":
         slots = panel.reshape(-1, to.count, to.width)
-        integers = np.ascontiguousarray(slots[:, :, : to.steps // to.dot]).view(kind)
+        integers = np.ascontiguousarray(slots[:, :, : to.steps // to.dot]).view(dtype)
         if to.dot == 4 and not to.alone:
             integers = integers ^ np.int8(-128)
         integers = integers.transpose(1, 0, 2).reshape(to.count, -1)[:, :depth]
@@ -255,17 +255,17 @@ def word_values(panel: F32Array, to: Layout, depth: int) -> F32Array:
         units = [slots[vector, :, to.width // 2 + within // to.group, None] for vector, within in places]
     else:
         lanes = panel.reshape(-1, to.extent).T
-        found: list[npt.NDArray[Any]] = []
+        integer_blocks: list[npt.NDArray[Any]] = []
         units, block = [], 0
         for start in range(0, depth, to.k_block):
             count = min(to.k_block, depth - start)
-            words = np.ascontiguousarray(lanes[:, block : block + -(-count // to.dot)]).view(kind)
-            found.append(words[:, :count])
+            words = np.ascontiguousarray(lanes[:, block : block + -(-count // to.dot)]).view(dtype)
+            integer_blocks.append(words[:, :count])
             if to.group:
                 first = block + to.word_steps(count)
                 units.append(lanes[:, first : first + -(-count // to.group)])
             block += to.block_steps(count)
-        integers = np.concatenate(found, axis=1)
+        integers = np.concatenate(integer_blocks, axis=1)
     if to.alone == "bf16":
         wide: F32Array = (integers.astype(np.uint32) << np.uint32(16)).view(np.float32)
         return wide
@@ -281,8 +281,8 @@ def _limits(ranges: list[Range], to: Layout) -> npt.NDArray[np.uint32]:
     blocks, _, batch, _ = limits.shape
     limits = limits.reshape(blocks, 2, batch, -1, to.extent)
     both = np.stack([limits[:, 0].min(axis=-1), limits[:, 1].max(axis=-1)], axis=-1)
-    found: npt.NDArray[np.uint32] = both.transpose(1, 2, 0, 3)
-    return found
+    panel_limits: npt.NDArray[np.uint32] = both.transpose(1, 2, 0, 3)
+    return panel_limits
 
 
 def unpacked(memory: F32Array, shape: tuple[int, int, int], to: Layout) -> F32Array:

@@ -48,8 +48,8 @@ def pack_text(kernel: Kernel, side: str) -> str:
                 return vectors.values
             with f.carry(0, f["count"], 1, vectors.values) as steps:
                 raw = read(f.at(f["src"], f.fetch(f["offsets"], steps.index), kernel.element(side)))
-                place = f.at(panel, f.i64("muli", steps.index, across))
-                steps.next = _convert(kernel, side, code, raw=raw, place=place, limits=steps.values, widths=widths)
+                target = f.at(panel, f.i64("muli", steps.index, across))
+                steps.next = _convert(kernel, side, code, raw=raw, place=target, limits=steps.values, widths=widths)
             return steps.results
 
         kinds = [code.ty("i32")] * 2
@@ -80,12 +80,18 @@ def pack_dense_text(kernel: Kernel) -> str:
         return f.function(*_reduced(f, _widest(code)))
     with f.carry(0, f["count"], 1, _widest(code)) as steps:
         source = _at(f, kernel, "lanes", f["src"], f.fetch(f["offsets"], steps.index))
-        place = f.at(f["panel"], f.i64("muli", steps.index, to.step_words))
+        target = f.at(f["panel"], f.i64("muli", steps.index, to.step_words))
         limits: Sequence[Value] = steps.values
         for v in range(to.count):
             raw = load_operand(code, kernel, "lanes", _at(f, kernel, "lanes", source, v * to.width))
             limits = _convert(
-                kernel, "lanes", code, raw=raw, place=f.at(place, v * to.parts * to.width), limits=limits, widths=widths
+                kernel,
+                "lanes",
+                code,
+                raw=raw,
+                place=f.at(target, v * to.parts * to.width),
+                limits=limits,
+                widths=widths,
             )
         steps.next = limits
     _fill(f, code, f["panel"], across=to.step_words, vectors=to.count * to.parts, zero=code.f32(0.0))
@@ -123,11 +129,11 @@ def pack_transposed_text(kernel: Kernel) -> str:
                 code.select(there, lanes, code.zero(kernel.element("lanes"))) for lanes in transposed(code, square)
             ]
             for n in range(0, to.width, to.dot) if to.alone else ():
-                place = f.i64("muli", f.i64("divui", f.i64("addi", steps.index, n), to.dot), to.step_words)
-                code.store(_word(code, kernel, columns[n : n + to.dot]), f.at(column, place))
+                target = f.i64("muli", f.i64("divui", f.i64("addi", steps.index, n), to.dot), to.step_words)
+                code.store(_word(code, kernel, columns[n : n + to.dot]), f.at(column, target))
             for n, raw in enumerate(() if to.alone else columns):
-                place = f.at(column, f.i64("muli", f.i64("addi", steps.index, n), to.step_words))
-                limits = _convert(kernel, "lanes", code, raw=raw, place=place, limits=limits, widths=widths)
+                target = f.at(column, f.i64("muli", f.i64("addi", steps.index, n), to.step_words))
+                limits = _convert(kernel, "lanes", code, raw=raw, place=target, limits=limits, widths=widths)
             steps.next = limits
         vectors.next = steps.results
     return f.function(*_reduced(f, vectors.results))
@@ -151,8 +157,8 @@ def pack_turned_text(kernel: Kernel) -> str:
             chunk = f.at(f["panel"], row_vector(f, to, f.i64("divui", steps.index, to.width)))
             limits = steps.values
             for r, raw in enumerate(transposed(code, vectors)[:rows]):
-                place = f.at(chunk, (first + r) * to.parts * to.width)
-                limits = _convert(kernel, "rows", code, raw=raw, place=place, limits=limits, widths=widths)
+                target = f.at(chunk, (first + r) * to.parts * to.width)
+                limits = _convert(kernel, "rows", code, raw=raw, place=target, limits=limits, widths=widths)
             steps.next = limits
         limits = steps.results
     return f.function(*_reduced(f, limits))
@@ -174,11 +180,11 @@ def _steps_of_rows(f: Function, kernel: Kernel, first: int, rows: int, step: Val
     def read(offset: Value, mask: Value | None = None) -> Value:
         return load_operand(part, kernel, "rows", f.at(source, offset, element), mask)
 
-    with f.choose(f.binary("andi", every, full), *[f.lanes(width).ty(element)] * padded) as found:
-        with found.then():
+    with f.choose(f.binary("andi", every, full), *[f.lanes(width).ty(element)] * padded) as choice:
+        with choice.then():
             all_rows = lanes_below(f, padded, f.number(rows)) if rows < padded else None
-            found.next = [part.joined([read(f.fetch(offsets, s), all_rows) for s in steps]) for steps in order]
-        with found.otherwise():
+            choice.next = [part.joined([read(f.fetch(offsets, s), all_rows) for s in steps]) for steps in order]
+        with choice.otherwise():
             some, none = (lanes_below(f, padded, n) for n in (count, f.number(0)))
             last = f.i64("subi", left, 1)
 
@@ -186,8 +192,8 @@ def _steps_of_rows(f: Function, kernel: Kernel, first: int, rows: int, step: Val
                 there = f.compare("ugt", left, f.number(s))
                 return read(f.fetch(offsets, f.i64("minsi", last, s)), f.select(there, some, none))
 
-            found.next = [part.joined([load(s) for s in steps]) for steps in order]
-    return found.results
+            choice.next = [part.joined([load(s) for s in steps]) for steps in order]
+    return choice.results
 
 
 def transposed(code: Code, square: Sequence[Value]) -> list[Value]:
@@ -195,16 +201,16 @@ def transposed(code: Code, square: Sequence[Value]) -> list[Value]:
 
     Blocks of 1, 2, 4, ... elements change places with those beside the diagonal.
     """
-    found, size, block = list(square), code.width, 1
+    columns, size, block = list(square), code.width, 1
     while block < len(square):
         even = [e if not e & block else size + e - block for e in range(size)]
         odd = [e + block if not e & block else size + e for e in range(size)]
         for n in range(len(square)):
             if not n & block:
-                a, b = found[n], found[n + block]
-                found[n], found[n + block] = code.shuffle(a, even, b), code.shuffle(a, odd, b)
+                a, b = columns[n], columns[n + block]
+                columns[n], columns[n + block] = code.shuffle(a, even, b), code.shuffle(a, odd, b)
         block *= 2
-    return found
+    return columns
 
 
 def _words(f: Function, kernel: Kernel, read: Callable[[Value], Value], to: Value) -> None:
@@ -215,8 +221,8 @@ def _words(f: Function, kernel: Kernel, read: Callable[[Value], Value], to: Valu
     whole = f.i64("subi", f["count"], rest)
 
     def store(step: Value, numbers: Sequence[Value]) -> None:
-        place = f.i64("muli", f.i64("divui", step, panel.dot), panel.step_words)
-        code.store(_word(code, kernel, numbers), f.at(to, place))
+        offset = f.i64("muli", f.i64("divui", step, panel.dot), panel.step_words)
+        code.store(_word(code, kernel, numbers), f.at(to, offset))
 
     with f.loop(0, whole, panel.dot) as step:
         store(step, [read(f.i64("addi", step, n)) for n in range(panel.dot)])
@@ -331,9 +337,9 @@ def _zero(code: Code, to: Layout) -> Value:
 def _fill(f: Function, code: Code, panel: Value, across: int, vectors: int, zero: Value) -> None:
     """Append zeros behind the last step, `vectors` of them at each place of the arguments ``count`` to ``size``."""
     with f.loop(f["count"], f["size"]) as u:
-        place = f.at(panel, f.i64("muli", u, across))
+        target = f.at(panel, f.i64("muli", u, across))
         for n in range(vectors):
-            code.store(zero, f.at(place, n * code.width))
+            code.store(zero, f.at(target, n * code.width))
 
 
 def _reduced(f: Function, limits: Sequence[Value]) -> tuple[Value, Value]:

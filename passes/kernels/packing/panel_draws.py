@@ -32,8 +32,8 @@ class PanelDraws:
         f = self.f
         lanes = self.panel.side == "lanes"
         code = f.lanes(self.panel.width) if lanes else f
-        place = f.at(f["e_places"], f.i64("muli", v, self.panel.width) if lanes else v, "i64")
-        index = code.load(place, element="i64")
+        address = f.at(f["e_places"], f.i64("muli", v, self.panel.width) if lanes else v, "i64")
+        index = code.load(address, element="i64")
         element = code.cast("trunci", code.binary("addi", index, code.broadcast(f["e_batch"])), "i32")
         low = code.broadcast(f.cast("trunci", f["random"], "i32"))
         self._words = emit_element(code, element, low)

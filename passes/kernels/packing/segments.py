@@ -60,14 +60,14 @@ def by_segments(
         return choose([segments.whole_case()], functools.partial(segments.at_once, width, 1))
     flagged = f.compare("uge", segments.first_mask(), f.number(EVERY_OTHER))
     whole = segments.whole_case()
-    with f.choose(flagged, *kinds) as found:
-        with found.then():
+    with f.choose(flagged, *kinds) as choice:
+        with choice.then():
             more = functools.partial(segments.at_once, 2 * width, MOST_STRIDED_SEGMENTS)
-            found.next = list(choose(segments.few(2 * width, 1), more))
-        with found.otherwise():
+            choice.next = list(choose(segments.few(2 * width, 1), more))
+        with choice.otherwise():
             cases = [whole, *segments.few(width, 1, 2, 4)]
-            found.next = list(choose(cases, functools.partial(segments.one_by_one, width)))
-    return found.results
+            choice.next = list(choose(cases, functools.partial(segments.one_by_one, width)))
+    return choice.results
 
 
 def adjacent(f: Function, width: int, number: Value, table: Sequence[Value]) -> tuple[Value, Value]:
@@ -99,12 +99,12 @@ class _Segments:
     def at_once(self, taken: int, most: int) -> Read:
         """Up to `most` segments, each out of `taken` elements."""
         f = self.f
-        found = [(start, _mask(f, bits, taken)) for start, bits in map(self._segment, range(most))]
+        segments = [(start, _mask(f, bits, taken)) for start, bits in map(self._segment, range(most))]
 
         def read(origin: Value) -> Value:
             code = f.lanes(taken)
             lanes = code.zero(self.element)
-            for start, mask in found:
+            for start, mask in segments:
                 lanes = self._load(code, f.at(origin, start, self.element), mask, lanes)
             return self._every(code, lanes)
 
@@ -114,11 +114,11 @@ class _Segments:
         """Offset and mask of segment `n`; an empty mask if there is none."""
         f = self.f
         if n == 0:
-            place, there = self.some, f.compare("ne", self.count, f.number(0))
+            index, there = self.some, f.compare("ne", self.count, f.number(0))
         else:
             there = f.compare("ugt", self.count, f.number(n))
-            place = f.select(there, f.i64("addi", self.first, n), self.some)
-        return f.fetch(self.starts, place), f.select(there, f.fetch(self.masks, place), f.number(0))
+            index = f.select(there, f.i64("addi", self.first, n), self.some)
+        return f.fetch(self.starts, index), f.select(there, f.fetch(self.masks, index), f.number(0))
 
     def whole(self) -> tuple[Value, Value]:
         """The offset of one segment of all lanes, and whether that is what there is."""
@@ -167,8 +167,8 @@ class _Segments:
         return taken if stride == 1 else code.shuffle(taken, range(0, code.width, stride))
 
     def _load(self, code: Code, address: Value, mask: Value | None = None, otherwise: Value | None = None) -> Value:
-        kind = self.element
-        return code.load(address, mask, kind, otherwise, alignment=Type(kind).bits // 8)
+        element_type = self.element
+        return code.load(address, mask, element_type, otherwise, alignment=Type(element_type).bits // 8)
 
 
 def _mask(f: Function, word: Value, width: int) -> Value:

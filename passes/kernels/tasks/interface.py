@@ -109,12 +109,12 @@ def stream_base(f: Function, number: int, stream: Stream) -> tuple[Value, Value,
 
 def stream_places(f: Function, task: Task, lane: Value, row: Value) -> list[Value]:
     """The addresses of `lane` of `row` in all streams, the output last."""
-    found = []
+    addresses = []
     for number, stream in enumerate(task.streams):
         base, rows, lanes = stream_base(f, number, stream)
         line = f.at(base, f.fetch(rows, row), stream.element)
-        found.append(f.at(line, f.fetch(lanes, lane), stream.element) if stream.along else line)
-    return found
+        addresses.append(f.at(line, f.fetch(lanes, lane), stream.element) if stream.along else line)
+    return addresses
 
 
 def step(f: Function, stream: Stream, address: Value, lanes: Value | int) -> Value:

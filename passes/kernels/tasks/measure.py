@@ -44,21 +44,21 @@ def measure_text(task: Task, side: str) -> str:
     blocks = f.i64("maxui", f.i64("ceildivui", depth, to.k_block), 1)
     with f.loop(f["begin"], f["end"]) as number:
         batch, panel = f.i64("divui", number, panels), f.i64("remui", number, panels)
-        place = f.i64("muli", panel, to.extent)
+        first = f.i64("muli", panel, to.extent)
         source = f.at(data, f.fetch(of_batch, batch))
-        with f.carry(0, blocks, 1, [f.f64(0.0)] * 2) as found:
-            k0 = f.i64("muli", found.index, to.k_block)
+        with f.carry(0, blocks, 1, [f.f64(0.0)] * 2) as block:
+            k0 = f.i64("muli", block.index, to.k_block)
             kc = f.i64("minui", f.i64("subi", depth, k0), to.k_block)
             if side == "rows":
-                count = f.i64("minui", f.i64("subi", size, place), to.extent)
-                pack_rows(f, kernel, source, row=place, count=count, k0=k0, kc=kc, to=wide)
+                count = f.i64("minui", f.i64("subi", size, first), to.extent)
+                pack_rows(f, kernel, source, row=first, count=count, k0=k0, kc=kc, to=wide)
             else:
                 pack_lanes(f, kernel, source, panel=panel, k0=k0, kc=kc, to=wide)
             used = f.i64("muli", _steps(f, side, to.width, kc), to.step_words)
-            _convert_both(f, task, side, panels=(wide, narrow), used=used, kc=kc, batch=batch, place=place, k0=k0)
+            _convert_both(f, task, side, panels=(wide, narrow), used=used, kc=kc, batch=batch, place=first, k0=k0)
             of_block = _sums(f, to.width, wide, narrow, used)
-            found.next = [f.binary("addf", x, y) for x, y in zip(found.values, of_block, strict=True)]
-        for n, total in enumerate(found.results):
+            block.next = [f.binary("addf", x, y) for x, y in zip(block.values, of_block, strict=True)]
+        for n, total in enumerate(block.results):
             at = f.at(sums, f.i64("addi", f.i64("muli", number, 2), n), "f64")
             f.line(f"llvm.store {total}, {at} : f64, {PTR}")
     f.call("numc_free", memory, dialect="llvm")
@@ -108,12 +108,12 @@ def _sums(f: Function, width: int, wide: Value, narrow: Value, used: Value) -> l
     zero = code.f64(0.0)
     with f.carry(0, used, width, [zero, zero]) as words:
         most, least = (code.load(f.at(panel, words.index)) for panel in (wide, narrow))
-        found = []
+        sums = []
         for x, total in zip((least, code.binary("subf", most, least)), words.values, strict=True):
             size = code.cast("extf", code.unary("math.absf", x), "f64")
             counts = code.select(code.compare("ord", size, size), size, zero)
-            found.append(code.binary("addf", total, counts))
-        words.next = found
+            sums.append(code.binary("addf", total, counts))
+        words.next = sums
     return [_total(f, width, x) for x in words.results]
 
 

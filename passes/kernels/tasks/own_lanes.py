@@ -70,10 +70,10 @@ def _is_in_place(frame: Frame, block: Block, j: Value) -> Value:
     few = f.compare("ule", rows, f.number(_FEW_PANELS * t.rows))
     whole = f.compare("eq", f.i64("remui", rows, t.rows), f.number(0))
     there = f.i64("minui", run_from(f, frame.words["lane_run"], j), f.i64("subi", block.j_end, j))
-    found = f.compare("ne", _dense(frame, j), f.number(SCATTERED))
+    in_place = f.compare("ne", _dense(frame, j), f.number(SCATTERED))
     for each in (few, whole, f.compare("ne", steps, f.number(0)), f.compare("uge", there, every), frame.one_block):
-        found = f.binary("andi", found, each)
-    return found
+        in_place = f.binary("andi", in_place, each)
+    return in_place
 
 
 def _dense(frame: Frame, j: Value) -> Value:

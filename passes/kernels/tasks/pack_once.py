@@ -36,8 +36,8 @@ def pack_once_text(task: Task) -> str:
             panel, k0 = f.i64("divui", lane, to.extent), f.i64("muli", kb, to.k_block)
             kc = f.i64("minui", f.i64("subi", depth, k0), to.k_block)
             limits = pack_lanes(f, kernel, source, panel=panel, k0=k0, kc=kc, to=panel_of_task)
-            place, of_limits = packed_places(f, task, packed, start=start, panel=panel, kb=kb)
-            _copy(f, to.width, panel_of_task, place, f.i64("muli", f.rounded_up(kc, to.unit), to.step_words))
+            target, of_limits = packed_places(f, task, packed, start=start, panel=panel, kb=kb)
+            _copy(f, to.width, panel_of_task, target, f.i64("muli", f.rounded_up(kc, to.unit), to.step_words))
             if of_limits is not None:
                 for n, limit in enumerate(limits):
                     f.line(f"llvm.store {limit}, {f.at(of_limits, n, 'i32')} : i32, {PTR}")

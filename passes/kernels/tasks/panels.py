@@ -62,14 +62,14 @@ def _rows_in_order(
         return _pack_rows(f, kernel, data, row=row, count=count, k0=k0, kc=kc, to=to)
     offsets, steps = context(f, "a_row", "a_k")
     offsets = f.at(offsets, row, "i64")
-    with f.choose(_are_apart(f, offsets, count, f.number(1)), *_LIMITS) as found:
-        with found.then():
+    with f.choose(_are_apart(f, offsets, count, f.number(1)), *_LIMITS) as choice:
+        with choice.then():
             first = f.at(data, f.fetch(offsets, 0), kernel.element("rows"))
             arguments = first, f.at(steps, k0, "i64"), count, kc, to
-            found.next = f.call(f"{kernel.name}_pack_turned", *arguments, *_width(f, kernel, "rows"), results=_RESULTS)
-        with found.otherwise():
-            found.next = _pack_rows(f, kernel, data, row=row, count=count, k0=k0, kc=kc, to=to)
-    return found.results
+            choice.next = f.call(f"{kernel.name}_pack_turned", *arguments, *_width(f, kernel, "rows"), results=_RESULTS)
+        with choice.otherwise():
+            choice.next = _pack_rows(f, kernel, data, row=row, count=count, k0=k0, kc=kc, to=to)
+    return choice.results
 
 
 def rows_are_adjacent(f: Function, row: Value, count: Value) -> Value:
@@ -103,10 +103,12 @@ def turn_panels(
             number = f.i64("divui", n, packed.count)
             panel = f.at(panels, f.i64("addi", f.i64("muli", number, pitch), inside))
             arguments = f.at(first, n, kernel.element("rows")), of_steps, count, size, panel
-            found = f.call(f"{kernel.name}_pack_turned", *arguments, *_width(f, kernel, "rows"), results=_RESULTS)
-            place = f.at(limits, f.i64("addi", number, number), "i32")
-            before = [f.select(is_first, f.int(v), f.fetch(place, w, "i32")) for w, v in enumerate((0xFFFFFFFF, 0))]
-            store_limits(f, [f.binary(*each) for each in zip(("minui", "maxui"), before, found, strict=True)], place)
+            step_limits = f.call(f"{kernel.name}_pack_turned", *arguments, *_width(f, kernel, "rows"), results=_RESULTS)
+            limits_at = f.at(limits, f.i64("addi", number, number), "i32")
+            before = [f.select(is_first, f.int(v), f.fetch(limits_at, w, "i32")) for w, v in enumerate((0xFFFFFFFF, 0))]
+            store_limits(
+                f, [f.binary(*each) for each in zip(("minui", "maxui"), before, step_limits, strict=True)], limits_at
+            )
 
 
 def _are_apart(f: Function, offsets: Value, count: Value, step: Value) -> Value:
@@ -165,13 +167,13 @@ def _rows_before(
     there = _are_apart(f, offsets, count, apart)
     for each in (f.compare("uge", run, depth), f.compare("eq", count, f.number(t.rows)), whole):
         there = f.binary("andi", there, each)
-    with f.choose(there, *SOURCE.values()) as found:
-        with found.then():
-            found.next = [f.at(f.at(source, first), f.fetch(of_steps, k0)), apart, f.number(t.width)]
-        with found.otherwise():
+    with f.choose(there, *SOURCE.values()) as choice:
+        with choice.then():
+            choice.next = [f.at(f.at(source, first), f.fetch(of_steps, k0)), apart, f.number(t.width)]
+        with choice.otherwise():
             pack_rows(f, kernel, source, row=row, count=count, k0=k0, kc=kc, to=to)
-            found.next = in_panel(f, layout(kernel, "rows"), to)
-    return found.results
+            choice.next = in_panel(f, layout(kernel, "rows"), to)
+    return choice.results
 
 
 def store_limits(f: Function, limits: Sequence[Value], to: Value) -> None:
@@ -206,12 +208,12 @@ def _lanes_in_order(
     """Pack lanes, nothing behind the last step, in the order in which they are in memory; returns their limits."""
     if not kernel.lanes.turned:
         return _pack_lanes(f, kernel, data, panel=panel, k0=k0, kc=kc, to=to)
-    with f.choose(_pays(f, kernel, panel), *_LIMITS) as found:
-        with found.then():
-            found.next = _pack_transposed(f, kernel, data, panel=panel, k0=k0, kc=kc, to=to)
-        with found.otherwise():
-            found.next = _pack_lanes(f, kernel, data, panel=panel, k0=k0, kc=kc, to=to)
-    return found.results
+    with f.choose(_pays(f, kernel, panel), *_LIMITS) as choice:
+        with choice.then():
+            choice.next = _pack_transposed(f, kernel, data, panel=panel, k0=k0, kc=kc, to=to)
+        with choice.otherwise():
+            choice.next = _pack_lanes(f, kernel, data, panel=panel, k0=k0, kc=kc, to=to)
+    return choice.results
 
 
 def place_lanes(
@@ -227,9 +229,9 @@ def place_lanes(
         with f.when(f.negated(is_there)):
             segments = f.at(table[0], number, "i64"), *table[1:]
             f.call(f"{kernel.name}_pack_lanes", data, offsets, kc, kc, *segments, f.number(1), packed, results=_RESULTS)
-        place = f.at(vectors, f.i64("addi", v, v), "i64")
-        f.line(f"llvm.store {f.select(is_there, f.at(data, start), packed)}, {place} : {PTR}, {PTR}")
-        f.line(f"llvm.store {f.cast('extui', is_there, 'i64')}, {f.at(place, 1, 'i64')} : i64, {PTR}")
+        entry = f.at(vectors, f.i64("addi", v, v), "i64")
+        f.line(f"llvm.store {f.select(is_there, f.at(data, start), packed)}, {entry} : {PTR}, {PTR}")
+        f.line(f"llvm.store {f.cast('extui', is_there, 'i64')}, {f.at(entry, 1, 'i64')} : i64, {PTR}")
 
 
 def _pays(f: Function, kernel: Kernel, panel: Value) -> Value:
@@ -260,9 +262,9 @@ def _pack_transposed(
     with f.carry(begin, end, run, [f.int(0xFFFFFFFF), f.int(0)]) as runs:
         here = f.i64("maxui", runs.index, k0)
         left = f.i64("subi", f.i64("minui", f.i64("addi", runs.index, run), end), here)
-        place = f.at(to, f.i64("muli", f.i64("subi", here, k0), step_words))
+        target = f.at(to, f.i64("muli", f.i64("subi", here, k0), step_words))
         source = f.at(data, f.fetch(steps, here), kernel.element("lanes"))
-        arguments = source, offsets, count, left, place
+        arguments = source, offsets, count, left, target
         name = f"{kernel.name}_pack_transposed"
         low, high = f.call(name, *arguments, *_width(f, kernel, "lanes"), results=_RESULTS)
         runs.next = [f.binary("minui", runs.values[0], low), f.binary("maxui", runs.values[1], high)]
@@ -286,17 +288,17 @@ def _pack_lanes(
     padded = f.rounded_up(kc, layout(kernel, "lanes").unit)
     origin, open_width = f.fetch(dense, panel), _width(f, kernel, "lanes")
     scattered = f.compare("eq", origin, f.number(SCATTERED))
-    with f.choose(scattered, *_LIMITS) as found:
-        with found.then():
+    with f.choose(scattered, *_LIMITS) as choice:
+        with choice.then():
             first = f.at(first, f.i64("muli", panel, vectors), "i64")
             arguments = (data, offsets, kc, padded, first, segment, mask, f.number(vectors), to, *open_width)
-            found.next = f.call(f"{kernel.name}_pack_lanes", *arguments, results=_RESULTS)
-        with found.otherwise():
+            choice.next = f.call(f"{kernel.name}_pack_lanes", *arguments, results=_RESULTS)
+        with choice.otherwise():
             origin = f.at(data, origin, kernel.element("lanes"))
-            found.next = f.call(
+            choice.next = f.call(
                 f"{kernel.name}_pack_dense", origin, offsets, kc, padded, to, *open_width, results=_RESULTS
             )
-    return found.results
+    return choice.results
 
 
 def convert_groups(
@@ -381,10 +383,10 @@ def packed_panel(
 
     start: where its batch begins, in f32 numbers.
     """
-    found, place = packed_places(f, task, data, start=start, panel=panel, kb=kb)
-    if place is None:
-        return found, (f.int(0), f.int(0))
-    return found, (f.fetch(place, 0, "i32"), f.fetch(place, 1, "i32"))
+    address, limits_at = packed_places(f, task, data, start=start, panel=panel, kb=kb)
+    if limits_at is None:
+        return address, (f.int(0), f.int(0))
+    return address, (f.fetch(limits_at, 0, "i32"), f.fetch(limits_at, 1, "i32"))
 
 
 def packed_places(
@@ -395,9 +397,9 @@ def packed_places(
     depth, ranges = context(f, "depth", "ranges")
     words = packed_panel_words(f, task, depth)
     before = f.i64("muli", kb, to.block_words(to.k_block))
-    found = f.at(data, f.i64("addi", f.i64("muli", panel, words), f.i64("addi", before, start)))
+    address = f.at(data, f.i64("addi", f.i64("muli", panel, words), f.i64("addi", before, start)))
     if task.kernel.limits is None:
-        return found, None
+        return address, None
     blocks = f.i64("ceildivui", depth, to.k_block)
     index = f.i64("addi", f.i64("muli", f.i64("addi", f.i64("divui", start, words), panel), blocks), kb)
-    return found, f.at(data, f.i64("addi", f.i64("addi", index, index), ranges), "i32")
+    return address, f.at(data, f.i64("addi", f.i64("addi", index, index), ranges), "i32")

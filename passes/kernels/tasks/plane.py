@@ -90,8 +90,8 @@ def fill_plane_text(name: str, kernel: Kernel, plane: Plane) -> str:
     with f.carry(0, rows, 1, [code.int(0xFFFFFFFF), code.int(0)]) as row:
         outer, starts = plane.inner[:-1], []
         both = (f["source"], plane.strides, element), (f.at(f["plane"], start), plane.pitches, "f32")
-        for base, strides, kind in both:
-            starts.append(f.at(base, offset_of(f, row.index, list(zip(outer, strides, strict=False))), kind))
+        for base, strides, element_type in both:
+            starts.append(f.at(base, offset_of(f, row.index, list(zip(outer, strides, strict=False))), element_type))
         source, target = starts
 
         def vector(place: Value | int, limits: Sequence[Value], mask: Value | None) -> Sequence[Value]:
@@ -102,14 +102,14 @@ def fill_plane_text(name: str, kernel: Kernel, plane: Plane) -> str:
             code.store(value, there, mask)
             return limits
 
-        found: Sequence[Value] = row.values
+        magnitudes: Sequence[Value] = row.values
         if full:
-            with f.carry(0, full, width, found) as along:
+            with f.carry(0, full, width, magnitudes) as along:
                 along.next = vector(along.index, along.values, None)
-            found = along.results
+            magnitudes = along.results
         if full != length:
-            found = vector(full, found, lanes_below(f, width, f.number(length - full)))
-        row.next = found
+            magnitudes = vector(full, magnitudes, lanes_below(f, width, f.number(length - full)))
+        row.next = magnitudes
     low, high = row.results
     return f.function(f.reduce("minui", low), f.reduce("maxui", high))
 

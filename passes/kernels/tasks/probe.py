@@ -28,6 +28,6 @@ def probe_text() -> str:
         with f.loop(0, f["lane_count"]) as lane:
             to = f.i64("addi", row, lane)
             source = f.i64("addi", of_tile, lane)
-            place = f.at(f["to"], to)
-            f.store(f.load(f.at(f["tile"], source)), place)
+            target = f.at(f["to"], to)
+            f.store(f.load(f.at(f["tile"], source)), target)
     return f.function()

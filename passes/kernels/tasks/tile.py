@@ -79,8 +79,8 @@ def _begin_tile(frame: Frame, block: Block, rows: Panel, lanes: Panel, tile: Val
         _fill(f, task, tile)
     # The guard reads the sums of chunks before there are any.
     code = f.lanes(t.width)
-    for place in range(t.rows * t.lanes, task.kernel.tile_words, t.width):
-        code.store(code.f32(0.0), code.at(tile, place))
+    for offset in range(t.rows * t.lanes, task.kernel.tile_words, t.width):
+        code.store(code.f32(0.0), code.at(tile, offset))
     watch(frame, block, rows, lanes, (tile,))
 
 

@@ -66,9 +66,9 @@ class _Edge:
         with self._vectors() as (column, lanes):
             rows = [code.load(self.f.at(column, (first + r) * self.tile.lanes)) for r in range(size)]
             square = [*rows, *[code.f32(0.0)] * (self.width - size)]
-            for n, found in enumerate(transposed(code, square)):
+            for n, lane in enumerate(transposed(code, square)):
                 for begin in range(0, code.width, self.width):
-                    part = code.shuffle(found, range(begin, begin + self.width))
+                    part = code.shuffle(lane, range(begin, begin + self.width))
                     self.vector.store(part, self.f.at(lanes, (begin + n) * self.width))
 
     def into_tile(self, first: int, size: int) -> None:
@@ -84,8 +84,8 @@ class _Edge:
                 )
                 for n in range(self.width)
             ]
-            for r, found in enumerate(transposed(code, square)[:size]):
-                code.store(found, self.f.at(column, (first + r) * self.tile.lanes))
+            for r, row in enumerate(transposed(code, square)[:size]):
+                code.store(row, self.f.at(column, (first + r) * self.tile.lanes))
 
     @contextmanager
     def _vectors(self) -> Iterator[tuple[Value, Value]]:

@@ -56,7 +56,7 @@ def _vectors_text(task: Task, name: str, *, fast: bool) -> str:
     kernel, t = task.kernel, task.kernel.tile
     f = Function(name, _ARGUMENTS)
     code = f.lanes(t.width)
-    kinds = [str(code.ty(kind)) for kind in (("f32", "i32", "i32") if fast else ("f32",))]
+    kinds = [str(code.ty(element_type)) for element_type in (("f32", "i32", "i32") if fast else ("f32",))]
     edge, drawn = _Edge(f, task, fast=fast), _drawn(f, kernel)
     widths = run_time(f, width(f, "lanes"), kernel.conversion("lanes")) if kernel.is_open("lanes") else None
     offsets, first, segment, masks = context(f, "b_k", "lane_first", "lane_segment", "lane_mask")
@@ -70,7 +70,7 @@ def _vectors_text(task: Task, name: str, *, fast: bool) -> str:
 
         def body(read: Read) -> list[Value]:
             with f.carry(0, task.unpacked_steps, 1, carried) as steps:
-                acc, *found = steps.values
+                acc, *lane_range = steps.values
                 raw = read(f.at(f["source"], f.fetch(offsets, steps.index), kernel.element("lanes")))
                 rounded = converted(code, kernel, "lanes", raw, widths)
                 parts = emit_parts(code, rounded, kernel.conversion("lanes").format)
@@ -84,13 +84,13 @@ def _vectors_text(task: Task, name: str, *, fast: bool) -> str:
                     fast=fast,
                 )
                 if fast:
-                    found = list(magnitude_range(code, code.cast("bitcast", rounded, "i32"), *found))
-                steps.next = [after, *found]
+                    lane_range = list(magnitude_range(code, code.cast("bitcast", rounded, "i32"), *lane_range))
+                steps.next = [after, *lane_range]
             return steps.results
 
-        after, *found = by_segments(f, kernel, "lanes", number=v, kinds=kinds, body=body, table=table)
+        after, *lane_range = by_segments(f, kernel, "lanes", number=v, kinds=kinds, body=body, table=table)
         again = {"begin": v, "end": f.i64("addi", v, 1)}
-        edge.leave(lane, before, after, found, again, f.compare("eq", left, f.number(t.width)))
+        edge.leave(lane, before, after, lane_range, again, f.compare("eq", left, f.number(t.width)))
     return f.function()
 
 
@@ -199,16 +199,16 @@ class _PlaneColumns:
         totals = list(start)
         for offset, k, r in steps:
             for v in range(vectors):
-                found = lanes(offset + v * stride * code.width)
+                parts = lanes(offset + v * stride * code.width)
                 n = r * vectors + v
-                totals[n] = _step(code, kernel, found, rows=row(k), acc=totals[n], drawn=self.drawn, fast=self.fast)
+                totals[n] = _step(code, kernel, parts, rows=row(k), acc=totals[n], drawn=self.drawn, fast=self.fast)
         return totals
 
 
 def _strided(code: Code, address: Value, stride: int) -> Value:
     """A vector of every `stride`th element."""
-    found = code.lanes(stride * code.width).load(address)
-    return found if stride == 1 else code.shuffle(found, range(0, stride * code.width, stride))
+    vector = code.lanes(stride * code.width).load(address)
+    return vector if stride == 1 else code.shuffle(vector, range(0, stride * code.width, stride))
 
 
 class _Edge:

@@ -118,8 +118,8 @@ def tanh(isa: Exponential, code: Code, x: Value) -> Checked:
 
     def again(y: Value, doubt: Value) -> tuple[Value, Value]:
         """Values far from zero are not in doubt."""
-        one, inside = (code.compare(how, size, code.f32(_TANH_ONE)) for how in ("ogt", "ule"))
-        return code.select(one, signed(code.f32(1.0)), y), code.binary("andi", doubt, inside)
+        saturated, inside = (code.compare(how, size, code.f32(_TANH_ONE)) for how in ("ogt", "ule"))
+        return code.select(saturated, signed(code.f32(1.0)), y), code.binary("andi", doubt, inside)
 
     far = code.compare("ogt", size, code.f32(_TANH_FAR))
     return Checked(signed(y), code.binary("ori", code.compare("une", y, above), far), again)

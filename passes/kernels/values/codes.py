@@ -43,12 +43,12 @@ def emit_widened_top(code: Code, top: Value, fmt: Format, *, clean: bool) -> Val
     else:
         small = code.f32(0.0)
     is_small = code.compare("ult", bits, code.int(1 << _FP32.significand_bits))
-    found = code.cast("bitcast", code.select(is_small, small, wide), "i32")
+    unsigned = code.cast("bitcast", code.select(is_small, small, wide), "i32")
     if fmt.has_nan or fmt.has_infinities:
         special = code.int(NAN) if fmt.finite else code.binary("ori", bits, code.int(INFINITY))
         is_special = code.compare("uge", bits, code.int(_first_special(fmt) << unused - below))
-        found = code.select(is_special, special, found)
-    return code.cast("bitcast", code.binary("ori", found, code.binary("andi", top, code.int(sign))), "f32")
+        unsigned = code.select(is_special, special, unsigned)
+    return code.cast("bitcast", code.binary("ori", unsigned, code.binary("andi", top, code.int(sign))), "f32")
 
 
 def code_bits(fmt: Format) -> int:
@@ -73,9 +73,9 @@ def emit_narrowed(code: Code, x: Value, fmt: Format) -> Value:
     normal = code.binary("shrui", code.binary("subi", magnitude, code.int(rebias)), code.int(shift))
     is_infinity = code.compare("eq", magnitude, code.int(INFINITY))
     finite = normal if fmt.finite else code.select(is_infinity, code.int(_first_special(fmt)), normal)
-    found = code.select(is_small, small, finite)
+    unsigned = code.select(is_small, small, finite)
     is_nan = code.compare("ugt", magnitude, code.int(INFINITY))
-    return code.select(is_nan, code.int(fmt.encode(float("nan"))), code.binary("ori", found, sign))
+    return code.select(is_nan, code.int(fmt.encode(float("nan"))), code.binary("ori", unsigned, sign))
 
 
 def emit_encoded(code: Code, x: Value, to: Conversion) -> Value:

@@ -151,7 +151,7 @@ def _drawn(code: Code, x: Value, fmt: Format, carrier: Carrier, noise: Value, bi
     up = code.compare("oge", scaled, code.binary("addf", code.binary("mulf", below, scale), part))
     down = code.compare("ole", scaled, code.binary("subf", code.binary("mulf", above, scale), part))
     is_negative = code.compare("olt", wide, code.f64(0.0))
-    found = code.select(is_negative, code.select(down, below, above), code.select(up, above, below))
+    rounded = code.select(is_negative, code.select(down, below, above), code.select(up, above, below))
     # A number beyond all values has both neighbours on one side of it.
-    found = code.select(code.compare("olt", wide, code.f64(values[0])), code.f64(values[0]), found)
-    return found if carrier.f == "f64" else code.cast("truncf", found, "f32")
+    rounded = code.select(code.compare("olt", wide, code.f64(values[0])), code.f64(values[0]), rounded)
+    return rounded if carrier.f == "f64" else code.cast("truncf", rounded, "f32")

@@ -55,7 +55,7 @@ def emit_posit(code: Code, x: Value, to: Conversion, fmt: Posit, carrier: Carrie
     else:
         addend = code.select(negative, *((cut, number(0)) if to.rounding == "rdn" else (number(0), cut)))
     rounded = op("andi", op("addi", logarithm, addend), op("xori", cut, -1))
-    found = op("addi", rounded, carrier.bias << carrier.significand_bits)
-    found = code.select(code.compare("eq", size, number(0)), number(0), op("ori", found, sign))
+    encoding = op("addi", rounded, carrier.bias << carrier.significand_bits)
+    encoding = code.select(code.compare("eq", size, number(0)), number(0), op("ori", encoding, sign))
     is_nar = code.compare("ugt" if to.overflow == "sat" else "uge", size, number(carrier.infinity))
-    return code.cast("bitcast", code.select(is_nar, number(carrier.nan), found), carrier.f)
+    return code.cast("bitcast", code.select(is_nar, number(carrier.nan), encoding), carrier.f)

@@ -17,8 +17,8 @@ def emit_conversion_noise(code: Code, stream: Value, element: Value, noise: Nois
         return code.binary("shrui", word, code.int(32 - noise.bits))
     run = code.int(RUN.bit_length() - 1, "i64")
     word = _philox(code, stream, code.binary("shrui", element, run))
-    place = code.binary("andi", code.cast("trunci", element, "i32"), code.int(RUN - 1))
-    return _register(code, word, place, noise.bits)
+    position = code.binary("andi", code.cast("trunci", element, "i32"), code.int(RUN - 1))
+    return _register(code, word, position, noise.bits)
 
 
 def _philox(code: Code, stream: Value, index: Value) -> Value:

@@ -26,7 +26,7 @@ def update_in_place(module: ir.Operation) -> None:
         maker = linalg.maker(value)
         if maker is None or maker.name != "linalg.generic" or value.type != argument.type:
             continue
-        place = linalg.input_count(maker) + ir.OpResult(value).result_number
-        destination = linalg.maker(maker.operands[place])
+        index = linalg.input_count(maker) + ir.OpResult(value).result_number
+        destination = linalg.maker(maker.operands[index])
         if destination is not None and destination.name == "tensor.empty":
-            maker.operands[place] = argument
+            maker.operands[index] = argument

@@ -38,8 +38,8 @@ def _write_over(generic: ir.Operation, places: dict[ir.Operation, int]) -> None:
 def _last_contraction(inputs: list[ir.Value], places: dict[ir.Operation, int]) -> ir.Operation | None:
     """The last of the contractions that make `inputs`."""
     makers = [maker for value in inputs if (maker := linalg.maker(value)) is not None and maker in places]
-    found = [maker for maker in makers if maker.name == "linalg.generic" and linalg.contracts(maker)]
-    return max(found, key=places.__getitem__, default=None)
+    contractions = [maker for maker in makers if maker.name == "linalg.generic" and linalg.contracts(maker)]
+    return max(contractions, key=places.__getitem__, default=None)
 
 
 def _is_free(value: ir.Value, reader: ir.Operation, contraction: ir.Operation, places: dict[ir.Operation, int]) -> bool:

@@ -42,19 +42,19 @@ def byte_tensors(module: ir.Operation, masks: bool) -> None:
 
 def _candidates(module: ir.Operation) -> list[ir.Value]:
     """The tensors of i32 numbers that operations make, and the float32 numbers that contractions of bytes read."""
-    found: list[ir.Value] = []
+    candidates: list[ir.Value] = []
     for generic in linalg.operations(module, "linalg.generic"):
         made = [result for result in generic.results if _element(result) == "i32"]
         if made and linalg.filling(generic) is None:
-            found += made
-        found += [generic.operands[n] for n in _factors(generic) if _element(generic.operands[n]) == "f32"]
-    return found
+            candidates += made
+        candidates += [generic.operands[n] for n in _factors(generic) if _element(generic.operands[n]) == "f32"]
+    return candidates
 
 
 def _factors(generic: ir.Operation) -> tuple[int, ...]:
     """The numbers of A and B of a contraction of bytes; none of any other operation."""
-    found = contracted(generic)
-    return found.numbers[:2] if found is not None and found.fma.datapath.name == "bytes" else ()
+    contraction = contracted(generic)
+    return contraction.numbers[:2] if contraction is not None and contraction.fma.datapath.name == "bytes" else ()
 
 
 def _element(tensor: ir.Value) -> str:
@@ -150,11 +150,11 @@ def _narrow(tensor: ir.Value, byte: ir.Type) -> None:
 def _widen(generic: ir.Operation, number: int, byte: ir.Type, signed: bool) -> None:
     """Let an operation read bytes, as numbers of the type that it took before."""
     argument = linalg.body(generic).arguments[number]
-    kind = argument.type
+    wide_type = argument.type
     argument.set_type(byte)
     with ir.InsertionPoint.at_block_begin(linalg.body(generic)), generic.location:
-        if isinstance(kind, ir.F32Type):
-            wide = (arith.SIToFPOp if signed else arith.UIToFPOp)(kind, argument).result
+        if isinstance(wide_type, ir.F32Type):
+            wide = (arith.SIToFPOp if signed else arith.UIToFPOp)(wide_type, argument).result
         else:
-            wide = (arith.ExtSIOp if signed else arith.ExtUIOp)(kind, argument).result
+            wide = (arith.ExtSIOp if signed else arith.ExtUIOp)(wide_type, argument).result
     argument.replace_all_uses_except(wide, wide.owner.operation)

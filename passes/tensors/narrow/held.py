@@ -87,13 +87,13 @@ def writes(generic: ir.Operation, tensor: ir.Value) -> bool:
 
 def write_narrow(tensor: ir.Value, element: ir.Type, made: ir.Value) -> None:
     """Let the operation that makes a tensor yield `made`, of its body, as elements of the narrow type."""
-    maker, kind, number = tensor.owner.operation, of(tensor, element), ir.OpResult(tensor).result_number
-    place, block = linalg.input_count(maker) + number, linalg.body(maker)
+    maker, narrow_type, number = tensor.owner.operation, of(tensor, element), ir.OpResult(tensor).result_number
+    index, block = linalg.input_count(maker) + number, linalg.body(maker)
     with ir.InsertionPoint(maker), maker.location:
-        maker.operands[place] = linalg.room(maker.operands[place], kind)
-    block.arguments[place].set_type(element)
+        maker.operands[index] = linalg.room(maker.operands[index], narrow_type)
+    block.arguments[index].set_type(element)
     list(block.operations)[-1].operation.operands[number] = made
-    tensor.set_type(kind)
+    tensor.set_type(narrow_type)
 
 
 def of(tensor: ir.Value, element: ir.Type) -> ir.RankedTensorType:

@@ -22,8 +22,8 @@ def bounds(value: ir.Value, known: dict[ir.Value, Bounds | None]) -> Bounds | No
     while waiting:
         if missing := [part for part in _parts(waiting[-1]) if part not in known]:
             waiting += missing
-        elif (one := waiting.pop()) not in known:
-            known[one] = _found(one, known)
+        elif (current := waiting.pop()) not in known:
+            known[current] = _found(current, known)
     return known[value]
 
 
@@ -71,8 +71,8 @@ def _constant(attribute: ir.Attribute) -> Bounds | None:
 
 
 def _union(parts: Sequence[Bounds | None]) -> Bounds | None:
-    found = [part for part in parts if part is not None]
-    return (min(p[0] for p in found), max(p[1] for p in found)) if found and len(found) == len(parts) else None
+    known = [part for part in parts if part is not None]
+    return (min(p[0] for p in known), max(p[1] for p in known)) if known and len(known) == len(parts) else None
 
 
 def bounds_of_body(value: ir.Value, values: Mapping[ir.Value, Bounds | None]) -> Bounds | None:
@@ -91,9 +91,9 @@ def bounds_of_body(value: ir.Value, values: Mapping[ir.Value, Bounds | None]) ->
     operands = [bounds_of_body(operand, values) for operand in made.operands]
     if None in operands:
         return None
-    found = _RULES[made.name](*operands)
+    limits = _RULES[made.name](*operands)
     half = 1 << (ir.IntegerType(value.type).width - 1)
-    return found if -half <= found[0] and found[1] < half else None
+    return limits if -half <= limits[0] and limits[1] < half else None
 
 
 def _widened(made: ir.Operation, values: Mapping[ir.Value, Bounds | None]) -> Bounds | None:

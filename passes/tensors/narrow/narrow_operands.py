@@ -55,11 +55,11 @@ def narrow_operands(module: ir.Operation, packs: bool, observed: bool) -> None:
 
 def _operands_of(generic: ir.Operation) -> dict[int, Conversion | str]:
     """The operands of a contraction, by their numbers: what it rounds them to, or why no dtype can be that."""
-    found = contracted(generic)
-    if found is None:
+    contraction = contracted(generic)
+    if contraction is None:
         return {}
     operands: dict[int, Conversion | str] = {}
-    for number, groups, to in zip(found.numbers, found.fma.grouped, found.fma.singles, strict=False):
+    for number, groups, to in zip(contraction.numbers, contraction.fma.grouped, contraction.fma.singles, strict=False):
         if groups is not None:
             operands[number] = f"converted in groups by {linalg.name_of(generic)}"
         elif linalg.is_f32(linalg.body(generic).arguments[number]):
@@ -123,8 +123,8 @@ def _layer(tensor: ir.Value) -> str:
 
 def _bytes(tensor: ir.Value, bits: int) -> int | None:
     """The size of a tensor whose elements have so many bits; None if it is free."""
-    kind = ir.RankedTensorType(tensor.type)
-    return prod(kind.shape) * bits // 8 if kind.has_static_shape else None
+    tensor_type = ir.RankedTensorType(tensor.type)
+    return prod(tensor_type.shape) * bits // 8 if tensor_type.has_static_shape else None
 
 
 def _widen(contraction: ir.Operation, number: int, element: ir.Type) -> None:
@@ -141,7 +141,7 @@ def _widen(contraction: ir.Operation, number: int, element: ir.Type) -> None:
 
 def _narrow(tensor: ir.Value, to: Conversion, element: ir.Type) -> None:
     """Let the operation that makes a tensor round its elements; behind a contraction, one that its kernel can do."""
-    maker, kind, number = tensor.owner.operation, of(tensor, element), ir.OpResult(tensor).result_number
+    maker, narrow_type, number = tensor.owner.operation, of(tensor, element), ir.OpResult(tensor).result_number
 
     def encoded(value: ir.Value) -> ir.Value:
         code: ir.Value = EncodeOp(element, value, to=ir.StringAttr.get(str(to))).result
@@ -150,11 +150,11 @@ def _narrow(tensor: ir.Value, to: Conversion, element: ir.Type) -> None:
     if linalg.contracts(maker):
         readers = [(use.owner.operation, use.operand_number) for use in tensor.uses]
         with ir.InsertionPoint.after(maker), maker.location:
-            maps = [ir.AffineMap.get_identity(kind.rank)] * 2
-            room = linalg.room(tensor, kind)
-            made = linalg.generic([tensor], room, maps, ["parallel"] * kind.rank, lambda x, _: encoded(x))
-        for owner, place in readers:
-            owner.operands[place] = made
+            maps = [ir.AffineMap.get_identity(narrow_type.rank)] * 2
+            room = linalg.room(tensor, narrow_type)
+            made = linalg.generic([tensor], room, maps, ["parallel"] * narrow_type.rank, lambda x, _: encoded(x))
+        for owner, index in readers:
+            owner.operands[index] = made
         return
     value = list(linalg.body(maker).operations)[-1].operands[number]
     with ir.InsertionPoint(list(linalg.body(maker).operations)[-1]), maker.location:

@@ -40,8 +40,8 @@ def hoist_products(module: ir.Operation) -> None:
     with module.context:
         for loop in linalg.operations(module, "scf.for"):
             for op in [each.operation for each in linalg.body(loop).operations]:
-                if op.name == "linalg.generic" and (found := _find(loop, op)) is not None:
-                    _hoist(found)
+                if op.name == "linalg.generic" and (product := _find(loop, op)) is not None:
+                    _hoist(product)
 
 
 def _find(loop: ir.Operation, generic: ir.Operation) -> _Product | None:
@@ -121,8 +121,8 @@ def _covers(loop: ir.Operation, source: ir.Value, dim: int) -> bool:
     size = ir.RankedTensorType(source.type).shape[dim]
     if last is not None:
         return bool(size != _DYNAMIC and len(range(first, last, step)) >= size)
-    given = linalg.given_size(source, dim) if size == _DYNAMIC else None
-    if given is not None and given == loop.operands[1]:
+    free_size = linalg.given_size(source, dim) if size == _DYNAMIC else None
+    if free_size is not None and free_size == loop.operands[1]:
         return (first, step) == (0, 1)
     op = linalg.maker(loop.operands[1])
     same = op is not None and op.name == "tensor.dim" and op.operands[0] == source
@@ -131,8 +131,8 @@ def _covers(loop: ir.Operation, source: ir.Value, dim: int) -> bool:
 
 def _size(operands: list[ir.Value], maps: list[list[ir.AffineExpr]], dim: int) -> ir.Value:
     """Emit the size of a dimension of a contraction's result, which is that of an operand."""
-    number, place = next((n, d) for n in (0, 1) for d, e in enumerate(maps[n]) if e == maps[2][dim])
-    return linalg.size_of(operands[number], place)
+    number, operand_dim = next((n, d) for n in (0, 1) for d, e in enumerate(maps[n]) if e == maps[2][dim])
+    return linalg.size_of(operands[number], operand_dim)
 
 
 def _drops(cut: ir.Operation, reshape: ir.Operation | None, dim: int) -> bool:
@@ -156,13 +156,13 @@ def _hoist(found: _Product) -> None:
     wide = [[e.compose(ir.AffineMap.get(loops, 0, shifted)) for e in each.results] for each in maps]
     wide[found.number].insert(found.dim, ir.AffineExpr.get_dim(0))
     wide[2].insert(0, ir.AffineExpr.get_dim(0))
-    one = ir.RankedTensorType(generic.results[0].type)
+    step_type = ir.RankedTensorType(generic.results[0].type)
     operands = [source, found.other] if found.number == 0 else [found.other, source]
     with ir.InsertionPoint(found.loop), generic.location:
-        result = ir.RankedTensorType.get([steps, *one.shape], one.element_type)
+        result = ir.RankedTensorType.get([steps, *step_type.shape], step_type.element_type)
         sizes = [_size(operands, wide, d) for d in range(result.rank) if result.is_dynamic_dim(d)]
         number = ir.Operation.create(
-            "arith.constant", results=[one.element_type], attributes={"value": ir.Attribute.parse(found.fill)}
+            "arith.constant", results=[step_type.element_type], attributes={"value": ir.Attribute.parse(found.fill)}
         ).results[0]
         room = ir.Operation.create("tensor.empty", results=[result], operands=sizes).results[0]
         spread = [ir.AffineMap.get(result.rank, 0, []), ir.AffineMap.get_identity(result.rank)]
@@ -175,15 +175,15 @@ def _hoist(found: _Product) -> None:
         lengths = sizes[1:] if result.is_dynamic_dim(0) else sizes
         part = ir.Operation.create(
             "tensor.extract_slice",
-            results=[one],
+            results=[step_type],
             operands=[product.results[0], found.slice.operands[1], *lengths],
             attributes={
-                "static_offsets": ir.DenseI64ArrayAttr.get([_DYNAMIC, *[0] * one.rank]),
-                "static_sizes": ir.DenseI64ArrayAttr.get([1, *one.shape]),
+                "static_offsets": ir.DenseI64ArrayAttr.get([_DYNAMIC, *[0] * step_type.rank]),
+                "static_sizes": ir.DenseI64ArrayAttr.get([1, *step_type.shape]),
                 "static_strides": ir.DenseI64ArrayAttr.get([1] * result.rank),
                 "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1, len(lengths), 0]),
             },
         ).results[0]
-    given = list(generic.operands)
+    replaced = list(generic.operands)
     linalg.replace(generic, [part])
-    linalg.erase_unused(*given)
+    linalg.erase_unused(*replaced)

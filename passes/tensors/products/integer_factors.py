@@ -37,7 +37,7 @@ def factors_of(generic: ir.Operation) -> tuple[Factor, Factor] | None:
     multiply = linalg.maker(next((value for value in add.operands if value != out), out))
     if multiply is None or multiply.name != "arith.muli":
         return None
-    found, maps = [], linalg.indexing_maps(generic)
+    factors, maps = [], linalg.indexing_maps(generic)
     for value in map(_narrow, multiply.operands):
         read = _read(value, block)
         tensors = {n for n in read if isinstance(generic.operands[n].type, ir.RankedTensorType)}
@@ -45,8 +45,8 @@ def factors_of(generic: ir.Operation) -> tuple[Factor, Factor] | None:
             return None
         (number,) = tensors
         operand, indexing = _source(generic.operands[number], maps[number])
-        found.append(Factor(value, ir.BlockArgument(block.arguments[number]), operand, indexing))
-    return found[0], found[1]
+        factors.append(Factor(value, ir.BlockArgument(block.arguments[number]), operand, indexing))
+    return factors[0], factors[1]
 
 
 @dataclass(frozen=True)
@@ -132,6 +132,6 @@ def _copies(made: ir.Operation) -> bool:
 def place_of(indexing: ir.AffineMap, loop: int) -> int | None:
     """The dimension of an operand that a loop is; None if it is none, or a part of one."""
     dims = [linalg.linear(expr) for expr in indexing.results]
-    places = [n for n, found in enumerate(dims) if found is None or loop in found[0]]
+    places = [n for n, linear in enumerate(dims) if linear is None or loop in linear[0]]
     whole = len(places) == 1 and isinstance(indexing.results[places[0]], ir.AffineDimExpr)
     return places[0] if whole else None

@@ -38,8 +38,8 @@ def integer_products(module: ir.Operation, statistics: bool = False) -> None:
     weights = {arguments[n] for n in facts.of_arguments(module, "numc.weight")}
     with module.context:
         for generic in linalg.operations(module, "linalg.generic"):
-            if (found := _find(generic, known, weights)) is not None:
-                _replace(found)
+            if (product := _find(generic, known, weights)) is not None:
+                _replace(product)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def _find(generic: ir.Operation, known: dict[ir.Value, Bounds | None], weights: 
     values = dict(zip(linalg.body(generic).arguments, (bounds(v, known) for v in generic.operands), strict=False))
     (a, x), (b, y) = ((factor, bounds_of_body(factor.value, values)) for factor in factors)
     kinds, sizes = linalg.iterator_types(generic), linalg.loop_sizes(generic)
-    reduced = {d: sizes[d] or 0 for d, kind in enumerate(kinds) if kind == "reduction"}
+    reduced = {d: sizes[d] or 0 for d, iterator in enumerate(kinds) if iterator == "reduction"}
     if x is None or y is None or not all(reduced.values()):
         return None
     largest, steps = max(map(abs, x)) * max(map(abs, y)), math.prod(reduced.values())
@@ -75,16 +75,16 @@ def _find(generic: ir.Operation, known: dict[ir.Value, Bounds | None], weights: 
     if not (_has_columns(a, b) and _has_columns(b, a)) or (total.width > 32 and steps * largest >= 1 << 31):
         return _in_parts(generic, (a, b), largest, reduced)
     loop = next(iter(reduced))
-    for (one, limits), (other, limits_of_other) in (((a, x), (b, y)), ((b, y), (a, x))):
-        if not _within(limits_of_other, 8):
+    for (left, left_limits), (right, right_limits) in (((a, x), (b, y)), ((b, y), (a, x))):
+        if not _within(right_limits, 8):
             continue
-        can_differ = _is_constant(other.operand, weights) and _are_loops(other)  # its sums are taken once
-        if _are_bytes(limits) and (can_differ or not limits[0]):
-            return _Product(generic, (one, other), "bytes", loop, less=limits[0])
-        whole, offset = without_offset(one) or (one, None)
+        can_differ = _is_constant(right.operand, weights) and _are_loops(right)  # its sums are taken once
+        if _are_bytes(left_limits) and (can_differ or not left_limits[0]):
+            return _Product(generic, (left, right), "bytes", loop, less=left_limits[0])
+        whole, offset = without_offset(left) or (left, None)
         before = bounds(whole.operand, known) if offset is not None and can_differ else None
         if before is not None and _are_bytes(before):
-            return _Product(generic, (whole, other), "bytes", loop, less=before[0], offset=offset)
+            return _Product(generic, (whole, right), "bytes", loop, less=before[0], offset=offset)
     if _within(x, 16) and _within(y, 16):
         return _Product(generic, (a, b), "integers", loop)
     return _in_parts(generic, (a, b), largest, reduced)
@@ -94,21 +94,21 @@ def _in_parts(
     generic: ir.Operation, factors: tuple[Factor, Factor], largest: int, reduced: Mapping[int, int]
 ) -> _Product | None:
     """The contraction in as few parts as float32 computes without a rounding; None if they are too many."""
-    found = []
+    candidates = []
     for loop, size in reduced.items():
         most = _EXACT // max(1, largest * math.prod(reduced.values()) // size)
         parts = -(-size // most) if most else _MOST_PARTS + 1
         # Along a loop that is one dimension of each operand, they can be cut.
         if parts == 1 or all(place_of(f.indexing, loop) is not None for f in factors):
-            found.append((parts, loop))
-    parts, loop = min(found, default=(_MOST_PARTS + 1, 0))
+            candidates.append((parts, loop))
+    parts, loop = min(candidates, default=(_MOST_PARTS + 1, 0))
     return _Product(generic, factors, "fp32", loop, parts) if parts <= _MOST_PARTS else None
 
 
 def _has_columns(factor: Factor, other: Factor) -> bool:
     """Whether a factor has a dimension of the result that the other one does not have."""
     dims, others = (
-        {d for expr in f.indexing.results if (found := linalg.linear(expr)) is not None for d in found[0]}
+        {d for expr in f.indexing.results if (linear := linalg.linear(expr)) is not None for d in linear[0]}
         for f in (factor, other)
     )
     return not dims <= others
@@ -146,17 +146,17 @@ def _within(limits: Bounds, bits: int) -> bool:
 def _replace(product: _Product) -> None:
     generic, (a, b) = product.generic, product.factors
     start = generic.operands[linalg.input_count(generic)]
-    kind, wide = ir.RankedTensorType(start.type), ir.IntegerType(start.type.element_type)
+    tensor_type, wide = ir.RankedTensorType(start.type), ir.IntegerType(start.type.element_type)
     with ir.InsertionPoint(generic), generic.location:
         operands = [_in_float(generic, a, a.operand, product.less), _in_float(generic, b, b.operand)]
         read = [_part(product, start, operands, n) for n in range(product.parts)]
-        same = ir.AffineMap.get_identity(kind.rank)
+        same = ir.AffineMap.get_identity(tensor_type.rank)
         maps = [same] * len(read)
         if product.less or product.offset is not None:
             column, indexing = _columns(product, operands[1])
             read, maps = [*read, column], [*maps, indexing]
         if product.offset is not None:
-            read, maps = [*read, product.offset.operand], [*maps, ir.AffineMap.get(kind.rank, 0, [])]
+            read, maps = [*read, product.offset.operand], [*maps, ir.AffineMap.get(tensor_type.rank, 0, [])]
 
         count = len(read)
         if not linalg.is_filled_with_zero(start):
@@ -167,8 +167,8 @@ def _replace(product: _Product) -> None:
             numbers = [n if wide.width == 32 else arith.ExtSIOp(wide, n).result for n in numbers]
             return functools.reduce(lambda a, b: arith.AddIOp(a, b).result, [*elements[count:-1], *numbers])
 
-        parallel = ["parallel"] * kind.rank
-        made = linalg.generic(read, linalg.room(start, kind), [*maps, same], parallel, total)
+        parallel = ["parallel"] * tensor_type.rank
+        made = linalg.generic(read, linalg.room(start, tensor_type), [*maps, same], parallel, total)
     replaced = list(generic.operands)
     linalg.replace(generic, [made])
     linalg.erase_unused(*replaced)
@@ -224,8 +224,8 @@ def _columns(product: _Product, operand: ir.Value) -> tuple[ir.Value, ir.AffineM
 
 def _in_float(generic: ir.Operation, factor: Factor, value: ir.Value, less: int = 0) -> ir.Value:
     """A factor, less a number, as a tensor of float32. What changes its shape comes after that: other passes see it."""
-    kind, made = ir.RankedTensorType(value.type), linalg.maker(value)
-    wide = ir.RankedTensorType.get(kind.shape, ir.F32Type.get())
+    tensor_type, made = ir.RankedTensorType(value.type), linalg.maker(value)
+    wide = ir.RankedTensorType.get(tensor_type.shape, ir.F32Type.get())
     if made is not None and made.name in RESHAPES:
         source = _in_float(generic, factor, made.operands[0], less)
         attributes = {name: made.attributes[name] for name in made.attributes}
@@ -248,8 +248,8 @@ def _in_float(generic: ir.Operation, factor: Factor, value: ir.Value, less: int 
             number = arith.SubIOp(number, arith.ConstantOp(number.type, less).result).result
         return arith.SIToFPOp(ir.F32Type.get(), number).result
 
-    maps = [ir.AffineMap.get_identity(kind.rank)] * 2
-    return linalg.generic([value], linalg.room(value, wide), maps, ["parallel"] * kind.rank, body)
+    maps = [ir.AffineMap.get_identity(tensor_type.rank)] * 2
+    return linalg.generic([value], linalg.room(value, wide), maps, ["parallel"] * tensor_type.rank, body)
 
 
 def _part(product: _Product, start: ir.Value, operands: Sequence[ir.Value], number: int) -> ir.Value:
@@ -257,12 +257,10 @@ def _part(product: _Product, start: ir.Value, operands: Sequence[ir.Value], numb
     generic, (a, b) = product.generic, product.factors
     size = linalg.loop_sizes(generic)[product.loop] or 0
     bounds = [n * size // product.parts for n in (number, number + 1)]
-    places = [place_of(factor.indexing, product.loop) for factor in (a, b)]
-    cut = [
-        value if place is None else _cut(value, place, *bounds) for value, place in zip(operands, places, strict=True)
-    ]
-    kind = ir.RankedTensorType.get(ir.RankedTensorType(start.type).shape, ir.F32Type.get())
-    zeros = linalg.filled(linalg.room(start, kind), arith.ConstantOp(ir.F32Type.get(), 0.0).result)
+    dims = [place_of(factor.indexing, product.loop) for factor in (a, b)]
+    cut = [value if dim is None else _cut(value, dim, *bounds) for value, dim in zip(operands, dims, strict=True)]
+    part_type = ir.RankedTensorType.get(ir.RankedTensorType(start.type).shape, ir.F32Type.get())
+    zeros = linalg.filled(linalg.room(start, part_type), arith.ConstantOp(ir.F32Type.get(), 0.0).result)
     maps = [a.indexing, b.indexing, linalg.indexing_maps(generic)[-1]]
     fma = ir.StringAttr.get(product.fma)
     body = lambda x, y, z: FmaOp(ir.F32Type.get(), x, y, z, fma=fma).result  # noqa: E731
@@ -271,11 +269,11 @@ def _part(product: _Product, start: ir.Value, operands: Sequence[ir.Value], numb
 
 def _cut(value: ir.Value, dim: int, first: int, end: int) -> ir.Value:
     """The elements from `first` up to `end` along a dimension."""
-    kind = ir.RankedTensorType(value.type)
-    if (first, end) == (0, kind.get_dim_size(dim)):
+    tensor_type = ir.RankedTensorType(value.type)
+    if (first, end) == (0, tensor_type.get_dim_size(dim)):
         return value
-    offsets, sizes = [0] * kind.rank, list(kind.shape)
+    offsets, sizes = [0] * tensor_type.rank, list(tensor_type.shape)
     offsets[dim], sizes[dim] = first, end - first
-    dynamic = [linalg.size_of(value, d) for d in range(kind.rank) if kind.is_dynamic_dim(d)]
-    result = ir.RankedTensorType.get(sizes, kind.element_type)
-    return tensor.ExtractSliceOp(result, value, [], dynamic, [], offsets, sizes, [1] * kind.rank).result
+    dynamic = [linalg.size_of(value, d) for d in range(tensor_type.rank) if tensor_type.is_dynamic_dim(d)]
+    result = ir.RankedTensorType.get(sizes, tensor_type.element_type)
+    return tensor.ExtractSliceOp(result, value, [], dynamic, [], offsets, sizes, [1] * tensor_type.rank).result

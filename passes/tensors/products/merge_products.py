@@ -37,9 +37,9 @@ def merge_products(module: ir.Operation) -> None:
     groups: dict[tuple[object, ...], list[_Slice]] = {}
     with module.context:
         for generic in linalg.operations(module, "linalg.generic"):
-            found = _find(generic)
-            if found is not None:
-                groups.setdefault(found.key, []).append(found)
+            candidate = _find(generic)
+            if candidate is not None:
+                groups.setdefault(candidate.key, []).append(candidate)
         for group in groups.values():
             ordered = sorted(group, key=lambda s: s.start)
             while ordered:
@@ -69,11 +69,11 @@ def _find(generic: ir.Operation) -> _Slice | None:
         if cut is None:
             continue
         source, dim, start, size = cut
-        place = maps[number].results[dim]
-        if not isinstance(place, ir.AffineDimExpr) or kinds[place.position] != "parallel":
+        expr = maps[number].results[dim]
+        if not isinstance(expr, ir.AffineDimExpr) or kinds[expr.position] != "parallel":
             continue
-        uses = [sum(place.position in dims for dims in _dims(maps[n])) for n in (number, 1 - number)]
-        if uses == [1, 0] and place.position in outs:
+        uses = [sum(expr.position in dims for dims in _dims(maps[n])) for n in (number, 1 - number)]
+        if uses == [1, 0] and expr.position in outs:
             body = linalg.body(generic)
             steps = tuple((op.name, *_attributes(op)) for op in (o.operation for o in body.operations))
             flow = tuple(tuple(_origin(v, body) for v in op.operands) for op in body.operations)
@@ -84,7 +84,7 @@ def _find(generic: ir.Operation) -> _Slice | None:
                 number=number,
                 source=source,
                 dim=dim,
-                out=outs.index(place.position),
+                out=outs.index(expr.position),
                 start=start,
                 size=size,
                 key=key,
@@ -94,8 +94,8 @@ def _find(generic: ir.Operation) -> _Slice | None:
 
 def _dims(map_: ir.AffineMap) -> list[set[int]]:
     """The loops that each result of a map depends on; all of them where it is not linear."""
-    found = [linalg.linear(e) for e in map_.results]
-    return [set(range(map_.n_dims)) if x is None else set(x[0]) for x in found]
+    linear_forms = [linalg.linear(e) for e in map_.results]
+    return [set(range(map_.n_dims)) if x is None else set(x[0]) for x in linear_forms]
 
 
 def _attributes(op: ir.Operation) -> list[tuple[str, str]]:
@@ -125,15 +125,15 @@ def _cut(value: ir.Value) -> tuple[ir.Value, int, int, int] | None:
     if isinstance(value.owner, ir.Block) or value.owner.name != "tensor.extract_slice":
         return None
     op = value.owner.operation
-    source, kind = op.operands[0], ir.RankedTensorType(op.operands[0].type)
+    source, source_type = op.operands[0], ir.RankedTensorType(op.operands[0].type)
     offsets, sizes, strides = (
         list(ir.DenseI64ArrayAttr(op.attributes[f"static_{n}"])) for n in ("offsets", "sizes", "strides")
     )
-    if len(op.operands) != 1 or not kind.has_static_shape or set(strides) != {1}:
+    if len(op.operands) != 1 or not source_type.has_static_shape or set(strides) != {1}:
         return None
-    if ir.RankedTensorType(value.type).rank != kind.rank:
+    if ir.RankedTensorType(value.type).rank != source_type.rank:
         return None
-    cut = [d for d in range(kind.rank) if sizes[d] != kind.shape[d]]
+    cut = [d for d in range(source_type.rank) if sizes[d] != source_type.shape[d]]
     if len(cut) != 1:
         return None
     (dim,) = cut
@@ -142,31 +142,31 @@ def _cut(value: ir.Value) -> tuple[ir.Value, int, int, int] | None:
 
 def _merge(run: list[_Slice]) -> None:
     """Replace the contractions of `run`, whose slices are adjacent and in order."""
-    one, count = run[0], len(run)
+    first, count = run[0], len(run)
     start = min((s.generic for s in run), key=_position)
     with ir.InsertionPoint(start), start.location:
-        whole = ir.RankedTensorType(one.source.type)
+        whole = ir.RankedTensorType(first.source.type)
         wide = list(whole.shape)
-        wide[one.dim] = one.size * count
+        wide[first.dim] = first.size * count
         offsets = [0] * whole.rank
-        offsets[one.dim] = one.start
-        operand = _slice(one.source, offsets, wide, [])
+        offsets[first.dim] = first.start
+        operand = _slice(first.source, offsets, wide, [])
         out = start.operands[2].owner.operation
         empty = out.operands[-1].owner.operation
-        kind = ir.RankedTensorType(start.results[0].type)
-        shape = list(kind.shape)
-        shape[one.out] = shape[one.out] * count
-        result = ir.RankedTensorType.get(shape, kind.element_type)
+        part_type = ir.RankedTensorType(start.results[0].type)
+        shape = list(part_type.shape)
+        shape[first.out] = shape[first.out] * count
+        result = ir.RankedTensorType.get(shape, part_type.element_type)
         room = ir.Operation.create("tensor.empty", results=[result], operands=list(empty.operands)).results[0]
     filled = _clone(out, start, [*list(out.operands)[:-1], room], result)
     operands = list(start.operands)
-    operands[one.number], operands[2] = operand, filled.results[0]
+    operands[first.number], operands[2] = operand, filled.results[0]
     product = _clone(start, start, operands, result)
     for n, each in enumerate(run):
         with ir.InsertionPoint(start), each.generic.location:
-            offsets = [0] * kind.rank
-            offsets[one.out] = n * one.size
-            part = _slice(product.results[0], offsets, list(kind.shape), list(empty.operands))
+            offsets = [0] * part_type.rank
+            offsets[first.out] = n * first.size
+            part = _slice(product.results[0], offsets, list(part_type.shape), list(empty.operands))
         each.generic.results[0].replace_all_uses_with(part)
     for each in run:
         operands = list(each.generic.operands)
@@ -185,12 +185,12 @@ def _clone(source: ir.Operation, at: ir.Operation, operands: list[ir.Value], res
 
 
 def _slice(source: ir.Value, offsets: list[int], sizes: list[int], dynamic: list[ir.Value]) -> ir.Value:
-    kind = ir.RankedTensorType(source.type)
-    result = ir.RankedTensorType.get(sizes, kind.element_type)
+    source_type = ir.RankedTensorType(source.type)
+    result = ir.RankedTensorType.get(sizes, source_type.element_type)
     attributes = {
         "static_offsets": ir.DenseI64ArrayAttr.get(offsets),
         "static_sizes": ir.DenseI64ArrayAttr.get(sizes),
-        "static_strides": ir.DenseI64ArrayAttr.get([1] * kind.rank),
+        "static_strides": ir.DenseI64ArrayAttr.get([1] * source_type.rank),
         "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, len(dynamic), 0]),
     }
     return ir.Operation.create(

@@ -176,9 +176,9 @@ def _part(spread: Spread, operand: ir.Value, phase: Sequence[int]) -> ir.Value:
     """The outputs of one phase."""
     generic, axes = spread.generic, spread.axes
     start = _resized(generic.operands[2], {a.out_dim: a.outputs_of(r) for a, r in zip(axes, phase, strict=True)})
-    found = [axis.taps_of(r) for axis, r in zip(axes, phase, strict=True)]
-    taps = [t for t in found if t is not None]
-    if len(taps) < len(found):
+    taps_by_axis = [axis.taps_of(r) for axis, r in zip(axes, phase, strict=True)]
+    taps = [t for t in taps_by_axis if t is not None]
+    if len(taps) < len(taps_by_axis):
         return start  # zeros only
     operands, maps = list(generic.operands), linalg.indexing_maps(generic)
     places = list(maps[spread.number].results)
@@ -204,21 +204,21 @@ def _slice(value: ir.Value, kept: Mapping[int, tuple[int, int, int]], dynamic: S
     offsets, strides = [0] * len(sizes), [1] * len(sizes)
     for dim, (offset, size, stride) in kept.items():
         offsets[dim], sizes[dim], strides[dim] = offset, size, stride
-    kind = ir.RankedTensorType.get(sizes, ir.F32Type.get())
-    return tensor.ExtractSliceOp(kind, value, [], list(dynamic), [], offsets, sizes, strides).result
+    slice_type = ir.RankedTensorType.get(sizes, ir.F32Type.get())
+    return tensor.ExtractSliceOp(slice_type, value, [], list(dynamic), [], offsets, sizes, strides).result
 
 
 def _joined(spread: Spread, parts: Sequence[tuple[Sequence[int], ir.Value]], target: ir.Value) -> ir.Value:
     """The outputs of all phases, every one in its places of `target`."""
     sizes = _sizes(spread.generic.operands[2])
     rank = ir.RankedTensorType(target.type).rank
-    found = target
+    joined = target
     for phase, part in parts:
         offsets, strides = [0] * rank, [1] * rank
         for axis, r in zip(spread.axes, phase, strict=True):
             offsets[axis.out_dim], strides[axis.out_dim] = r, axis.stride
-        found = _insert(part, found, offsets, strides, sizes)
-    return found
+        joined = _insert(part, joined, offsets, strides, sizes)
+    return joined
 
 
 def _insert(
@@ -339,8 +339,8 @@ def _is_zero(value: ir.Value) -> ir.Value:
 
 def _scalar(value: ir.Attribute) -> ir.Value:
     """A tensor without dimensions that holds a number."""
-    kind = ir.RankedTensorType.get([], value.type)
-    return _filled(value, ir.Operation.create("tensor.empty", results=[kind]).results[0])
+    scalar_type = ir.RankedTensorType.get([], value.type)
+    return _filled(value, ir.Operation.create("tensor.empty", results=[scalar_type]).results[0])
 
 
 def _only(value: ir.Value) -> ir.Value:

@@ -72,24 +72,24 @@ def _in_batches(value: ir.Value, batches: list[int]) -> ir.Value:
     if before == batches:
         return ir.Value(linalg.maker(value).operands[0])  # type: ignore[union-attr]
     shape = [*batches, *others]
-    kind = ir.RankedTensorType.get(shape, value.type.element_type)
+    batched_type = ir.RankedTensorType.get(shape, value.type.element_type)
     if (groups := _joined(before, batches)) is not None:
         groups += [[len(before) + n] for n in range(len(others))]
-        return tensor.CollapseShapeOp(kind, linalg.maker(value).operands[0], groups).result  # type: ignore[union-attr]
+        return tensor.CollapseShapeOp(batched_type, linalg.maker(value).operands[0], groups).result  # type: ignore[union-attr]
     groups = [list(range(len(batches))), *([len(batches) + n] for n in range(len(others)))]
-    return tensor.ExpandShapeOp(kind, value, groups, [], shape).result
+    return tensor.ExpandShapeOp(batched_type, value, groups, [], shape).result
 
 
 def _joined(parts: list[int], batches: list[int]) -> list[list[int]] | None:
     """Return which of some sizes make up each of the batches, if successive ones do."""
-    groups, place = [], 0
+    groups, position = [], 0
     for n, size in enumerate(batches):
         group: list[int] = []
         product = 1
-        while place < len(parts) and (product < size or not group or n == len(batches) - 1):
-            group.append(place)
-            product *= parts[place]
-            place += 1
+        while position < len(parts) and (product < size or not group or n == len(batches) - 1):
+            group.append(position)
+            product *= parts[position]
+            position += 1
         if product != size or not group:
             return None
         groups.append(group)
@@ -103,9 +103,9 @@ def _begins_with(indexing: ir.AffineMap, loop: int) -> bool:
 
 
 def _loops(expr: ir.AffineExpr) -> set[int]:
-    found = linalg.linear(expr)
-    assert found is not None, "a dimension of a contraction's operand is linear in its loops"
-    return set(found[0])
+    linear = linalg.linear(expr)
+    assert linear is not None, "a dimension of a contraction's operand is linear in its loops"
+    return set(linear[0])
 
 
 def _split(generic: ir.Operation, expand: ir.Operation) -> None:

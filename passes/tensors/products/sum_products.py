@@ -37,9 +37,9 @@ def sum_products(module: ir.Operation) -> None:
         sums: list[_Sum] = []
         parts: list[ir.Operation] = []
         for generic in reversed(list(linalg.operations(module, "linalg.generic"))):
-            if _is_addition(generic) and generic not in parts and (found := _find(generic)) is not None:
-                parts += found.additions
-                sums.append(found)
+            if _is_addition(generic) and generic not in parts and (candidate := _find(generic)) is not None:
+                parts += candidate.additions
+                sums.append(candidate)
         for each in sums:
             if _pays(each.products[0]):
                 _join(each)
@@ -87,10 +87,10 @@ def _is_product(op: ir.Operation) -> bool:
     """Whether an operation is a contraction from +0 whose result is only added to others, and may be a chunk."""
     if op.name != "linalg.generic" or not _is_added_on(op) or linalg.filled_with(op.operands[-1]) != _ZERO:
         return False
-    found = contracted(op)
+    contraction = contracted(op)
     static = all(ir.RankedTensorType(value.type).has_static_shape for value in op.operands)
     plain = all(each.is_projected_permutation for each in linalg.indexing_maps(op))
-    return found is not None and static and plain and _takes_chunks(found.fma)
+    return contraction is not None and static and plain and _takes_chunks(contraction.fma)
 
 
 def _takes_chunks(fma: Fma) -> bool:
@@ -113,7 +113,7 @@ def _pays(product: ir.Operation) -> bool:
 def _join(found: _Sum) -> None:
     """Replace a sum by one contraction, where its last addition is."""
     first, last = found.products[0], found.additions[-1]
-    kind = ir.RankedTensorType(last.results[0].type)
+    result_type = ir.RankedTensorType(last.results[0].type)
     kinds, maps = linalg.iterator_types(first), linalg.indexing_maps(first)
     outer = kinds.index("reduction")
     depth = prod(
@@ -126,16 +126,16 @@ def _join(found: _Sum) -> None:
         each.insert(0, ir.AffineExpr.get_dim(outer))
     with ir.InsertionPoint(last), first.location:
         operands = [_side_by_side([op.operands[n] for op in found.products]) for n in (0, 1)]
-        room = tensor.EmptyOp(kind.shape, kind.element_type).result
-        operands.append(linalg.filled(room, arith.ConstantOp(kind.element_type, -0.0).result))
+        room = tensor.EmptyOp(result_type.shape, result_type.element_type).result
+        operands.append(linalg.filled(room, arith.ConstantOp(result_type.element_type, -0.0).result))
     wide = [ir.AffineMap.get(len(kinds) + 1, 0, each) for each in results]
-    new = linalg.with_operands(first, operands, wide, kind, [*kinds[:outer], "reduction", *kinds[outer:]])
+    new = linalg.with_operands(first, operands, wide, result_type, [*kinds[:outer], "reduction", *kinds[outer:]])
     new.move_before(last)
-    one = contracted(new)
-    assert one is not None
-    path = replace(one.fma.datapath, chunk=depth, keeps_total=one.fma.acc.format != FP32.format)
-    fma = replace(one.fma, name="", datapath=path)
-    one.step.attributes["fma"] = ir.StringAttr.get(str(fma), new.context)
+    contraction = contracted(new)
+    assert contraction is not None
+    path = replace(contraction.fma.datapath, chunk=depth, keeps_total=contraction.fma.acc.format != FP32.format)
+    fma = replace(contraction.fma, name="", datapath=path)
+    contraction.step.attributes["fma"] = ir.StringAttr.get(str(fma), new.context)
     rooms = dict.fromkeys(addition.operands[2] for addition in found.additions)
     linalg.replace(last, new.results)
     for addition in reversed(found.additions[:-1]):
@@ -145,10 +145,10 @@ def _join(found: _Sum) -> None:
 
 def _side_by_side(parts: list[ir.Value]) -> ir.Value:
     """Emit a tensor of these tensors, with their number as its first dimension."""
-    kind = ir.RankedTensorType(parts[0].type)
-    shape, steps = list(kind.shape), [1] * (kind.rank + 1)
-    whole = tensor.EmptyOp([len(parts), *shape], kind.element_type).result
+    part_type = ir.RankedTensorType(parts[0].type)
+    shape, steps = list(part_type.shape), [1] * (part_type.rank + 1)
+    whole = tensor.EmptyOp([len(parts), *shape], part_type.element_type).result
     for n, part in enumerate(parts):
-        place = [n, *[0] * kind.rank]
-        whole = tensor.InsertSliceOp(part, whole, [], [], [], place, [1, *shape], steps).result
+        offsets = [n, *[0] * part_type.rank]
+        whole = tensor.InsertSliceOp(part, whole, [], [], [], offsets, [1, *shape], steps).result
     return whole

@@ -48,9 +48,9 @@ class Insertion:
         if self.view is None:
             return viewed
         for n, group in enumerate(ir.ArrayAttr(self.view.attributes["reassociation"])):
-            places = [int(ir.IntegerAttr(place).value) for place in ir.ArrayAttr(group)]
-            if viewed in places:
-                return n if len(places) == 1 else None
+            dims = [int(ir.IntegerAttr(dim).value) for dim in ir.ArrayAttr(group)]
+            if viewed in dims:
+                return n if len(dims) == 1 else None
         return None
 
 
@@ -108,12 +108,12 @@ class Axis:
     def taps_of(self, phase: int) -> Taps | None:
         """The taps that meet elements; None if no tap does."""
         first_place = self.offset % self.stride
-        places = [phase + self.dilation * tap + self.start - first_place for tap in range(self.taps)]
-        met = [tap for tap, place in enumerate(places) if place % self.stride == 0]
+        positions = [phase + self.dilation * tap + self.start - first_place for tap in range(self.taps)]
+        met = [tap for tap, position in enumerate(positions) if position % self.stride == 0]
         if not met:
             return None
         step = met[1] - met[0] if len(met) > 1 else 1
-        return Taps(met[0], step, len(met), places[met[0]] // self.stride, self.dilation * step // self.stride)
+        return Taps(met[0], step, len(met), positions[met[0]] // self.stride, self.dilation * step // self.stride)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,10 +139,10 @@ class Spread:
 
 def find(generic: ir.Operation) -> Spread | None:
     """The phases of a linalg.generic on tensors, if it is a contraction of a spread operand in a fitting operator."""
-    found = contracted(generic)
-    if found is None or sorted(found.numbers) != [0, 1, 2] or len(generic.results) != 1:
+    contraction = contracted(generic)
+    if contraction is None or sorted(contraction.numbers) != [0, 1, 2] or len(generic.results) != 1:
         return None
-    fma = found.fma
+    fma = contraction.fma
     if fma.stochastic or not isinstance(fma.order, Steps) or not all(to.format.has_zero for to in fma.singles):
         return None
     for number in (0, 1):
@@ -151,7 +151,7 @@ def find(generic: ir.Operation) -> Spread | None:
             continue
         axes = _axes(generic, number, insertion)
         if axes is not None and math.prod(axis.stride for axis in axes) <= _MOST_PHASES and _shares(generic, number):
-            limit = float(fma.singles[found.numbers.index(1 - number)].least_range.max_finite)
+            limit = float(fma.singles[contraction.numbers.index(1 - number)].least_range.max_finite)
             return Spread(generic=generic, number=number, insertion=insertion, axes=axes, fma=fma, limit=limit)
     return None
 
@@ -178,9 +178,9 @@ def inserted(value: ir.Value) -> Insertion | None:
         inner = inserted(op.operands[0])
         if inner is None or inner.view is not None:
             return None
-        found = replace(inner, view=op)
-        kept = {found.dimension(n) for n in range(ir.RankedTensorType(value.type).rank)}
-        return found if {n for n, stride in enumerate(inner.strides) if stride > 1} <= kept else None
+        viewed = replace(inner, view=op)
+        kept = {viewed.dimension(n) for n in range(ir.RankedTensorType(value.type).rank)}
+        return viewed if {n for n, stride in enumerate(inner.strides) if stride > 1} <= kept else None
     outer = _padded(op) if op.name == "tensor.insert_slice" else _widened(op)
     inner = None if outer is None else inserted(outer.source)
     if outer is None or inner is None or inner.view is not None:
@@ -235,10 +235,10 @@ def _widened(op: ir.Operation) -> Insertion | None:
     if any(pad.offsets) or set(pad.strides) != {1}:
         return None
     source, joined = split.operands[0], ir.ArrayAttr(cut.attributes["reassociation"])
-    kinds = [ir.RankedTensorType(v.type) for v in (source, split.results[0], pad.whole, cut.results[0], whole)]
-    if not all(kind.has_static_shape for kind in kinds):
+    tensor_types = [ir.RankedTensorType(v.type) for v in (source, split.results[0], pad.whole, cut.results[0], whole)]
+    if not all(tensor_type.has_static_shape for tensor_type in tensor_types):
         return None
-    before, narrow, wide, after, ends = (list(kind.shape) for kind in kinds)
+    before, narrow, wide, after, ends = (list(tensor_type.shape) for tensor_type in tensor_types)
     pairs = [dim for dim, group in enumerate(joined) if len(ir.ArrayAttr(group)) == 2]
     if len(pairs) != 1 or len(wide) != len(before) + 1:
         return None
@@ -275,8 +275,8 @@ def _axes(generic: ir.Operation, number: int, insertion: Insertion) -> tuple[Axi
     if not kernel.has_static_shape:
         return None
     axes = []
-    for place, (coefficients, start) in enumerate(places[number]):
-        dim = insertion.dimension(place)
+    for viewed, (coefficients, start) in enumerate(places[number]):
+        dim = insertion.dimension(viewed)
         if dim is None or insertion.strides[dim] == 1:
             continue
         outputs = [d for d in coefficients if kinds[d] == "parallel"]
@@ -296,7 +296,7 @@ def _axes(generic: ir.Operation, number: int, insertion: Insertion) -> tuple[Axi
         axes.append(
             Axis(
                 dim=dim,
-                place=place,
+                place=viewed,
                 o=o,
                 k=k,
                 out_dim=out_dim,
@@ -315,8 +315,8 @@ def _axes(generic: ir.Operation, number: int, insertion: Insertion) -> tuple[Axi
 
 def _only(places: list[linalg.Linear], loop: int) -> int | None:
     """The dimension that is the loop `loop` itself."""
-    found = [n for n, place in enumerate(places) if place == ({loop: 1}, 0)]
-    return found[0] if len(found) == 1 else None
+    dims = [n for n, linear in enumerate(places) if linear == ({loop: 1}, 0)]
+    return dims[0] if len(dims) == 1 else None
 
 
 def _uses(places: list[list[linalg.Linear]], loop: int) -> int:

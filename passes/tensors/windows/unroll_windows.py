@@ -70,22 +70,22 @@ def _windows(generic: ir.Operation) -> list[Window]:
     shape, small = (ir.RankedTensorType(generic.operands[n].type).shape for n in (0, len(maps) - 1))
     if None in sizes or len(read) != len(written):
         return []
-    found, order = [], []
-    for dim, place in enumerate(read):
-        if place is None or place[1]:
+    windows, order = [], []
+    for dim, linear in enumerate(read):
+        if linear is None or linear[1]:
             return []
-        moves = [d for d in place[0] if kinds[d] == "parallel"]
-        inside = [d for d in place[0] if kinds[d] == "reduction"]
+        moves = [d for d in linear[0] if kinds[d] == "parallel"]
+        inside = [d for d in linear[0] if kinds[d] == "reduction"]
         if len(moves) != 1 or len(inside) > 1 or written[dim] != ({moves[0]: 1}, 0):
             return []
         order += inside
-        stride = place[0][moves[0]]
-        dilation, size = next(((place[0][d], sizes[d] or 0) for d in inside), (1, 1))
+        stride = linear[0][moves[0]]
+        dilation, size = next(((linear[0][d], sizes[d] or 0) for d in inside), (1, 1))
         if dim == len(read) - 1 and (stride > _APART or (size > 1 and small[dim] == 1)):
             return []
         if shape[dim] != small[dim]:
-            found.append(Window(dim, stride, dilation, size))
-    return found if order == [d for d, kind in enumerate(kinds) if kind == "reduction"] else []
+            windows.append(Window(dim, stride, dilation, size))
+    return windows if order == [d for d, iterator in enumerate(kinds) if iterator == "reduction"] else []
 
 
 def _unroll(generic: ir.Operation, start: str, groups: Sequence[Sequence[Window]], *, is_extreme: bool) -> None:
@@ -130,9 +130,9 @@ def _combined(generic: ir.Operation, slices: list[ir.Value], room: ir.Value, sta
     )
     elements = list(block.arguments)[:-1]
     with ir.InsertionPoint(block), generic.location:
-        found = _constant(types[-1], start) if start else elements.pop(0)
+        accumulator = _constant(types[-1], start) if start else elements.pop(0)
         for element in elements:
-            given = {body.arguments[0]: element, body.arguments[len(body.arguments) - 1]: found}
-            (found,) = linalg.copy_body(body, ir.InsertionPoint(block), given)
-        ir.Operation.create("linalg.yield", operands=[found])
+            values = {body.arguments[0]: element, body.arguments[len(body.arguments) - 1]: accumulator}
+            (accumulator,) = linalg.copy_body(body, ir.InsertionPoint(block), values)
+        ir.Operation.create("linalg.yield", operands=[accumulator])
     return new.results[0]

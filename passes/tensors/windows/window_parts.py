@@ -72,24 +72,24 @@ class Source(NamedTuple):
         """
         moving = {window.dim: window for window in windows}
         sizes = ir.RankedTensorType(self.inside.type).shape
-        found = [
+        segments_by_dim = [
             segments(moving[d], count, size, before)
             if d in moving
             else [Segment(first=before, size=size, taps=1, start=0, stride=1, dilation=1)]
             for d, (count, size, before) in enumerate(zip(shape, sizes, self.before, strict=True))
         ]
-        return list(product(*found))
+        return list(product(*segments_by_dim))
 
     def slices(self, part: Sequence[Segment]) -> list[ir.Value]:
         """One tensor for each element that the results of a part depend on, in the order of the windows."""
-        kind = ir.RankedTensorType(self.inside.type)
+        source_type = ir.RankedTensorType(self.inside.type)
         sizes, strides = [s.size for s in part], [s.stride for s in part]
-        found = []
+        slices = []
         for numbers in product(*(range(s.taps) for s in part)):
             starts = [s.start + n * s.dilation for s, n in zip(part, numbers, strict=True)]
-            result = ir.RankedTensorType.get(sizes, kind.element_type)
-            found.append(tensor.ExtractSliceOp(result, self.inside, [], [], [], starts, sizes, strides).result)
-        return found
+            result = ir.RankedTensorType.get(sizes, source_type.element_type)
+            slices.append(tensor.ExtractSliceOp(result, self.inside, [], [], [], starts, sizes, strides).result)
+        return slices
 
 
 def segments(window: Window, count: int, size: int, before: int) -> list[Segment]:
@@ -102,11 +102,11 @@ def segments(window: Window, count: int, size: int, before: int) -> list[Segment
     first = min(-(-before // stride), count)
     end = max(first, min(count, (before + size - 1 - (taps - 1) * dilation) // stride + 1))
     edges = ([list(run) for _, run in groupby(some, inside)] for some in (range(first), range(end, count)))
-    found, (low, high) = [], edges
+    pieces, (low, high) = [], edges
     for run in (*low, range(first, end), *high):
         if run and (there := inside(run[0])):
             start = run[0] * stride + there[0] * dilation - before
-            found.append(
+            pieces.append(
                 Segment(first=run[0], size=len(run), taps=len(there), start=start, stride=stride, dilation=dilation)
             )
-    return found
+    return pieces

@@ -46,15 +46,15 @@ def greedy(problem: Problem) -> Ask:
 
 def _moves(problem: Problem, now: Candidate) -> list[Move]:
     """Return, for every group and axis, the next narrower value that saves something: some widths cost the same."""
-    price, found = problem.price(now), []
+    price, moves = problem.price(now), []
     for group, choice in enumerate(now):
         for axis in range(len(choice)):
             narrower = lowered(choice, axis)
             while narrower is not None and problem.price(replaced(now, group, narrower)) >= price:
                 narrower = lowered(narrower, axis)
             if narrower is not None:
-                found.append((group, narrower))
-    return found
+                moves.append((group, narrower))
+    return moves
 
 
 def _known_loss(problem: Problem, now: Candidate, move: Move) -> float:

@@ -23,12 +23,12 @@ def procedure(problem: Problem) -> Ask:
     choice = yield from uniform(problem)
     if choice is None:
         return
-    found = problem.space.everywhere(choice)
-    for group in reversed(range(len(found))):
-        while (narrower := lowered(found[group], axis)) is not None:
-            if group + 1 < len(found) and narrower[axis] < found[group + 1][axis]:
+    candidate = problem.space.everywhere(choice)
+    for group in reversed(range(len(candidate))):
+        while (narrower := lowered(candidate[group], axis)) is not None:
+            if group + 1 < len(candidate) and narrower[axis] < candidate[group + 1][axis]:
                 break
-            (outcome,) = yield [replaced(found, group, narrower)]
+            (outcome,) = yield [replaced(candidate, group, narrower)]
             if not outcome.holds:
                 break
-            found = outcome.candidate
+            candidate = outcome.candidate

@@ -38,19 +38,19 @@ def uniform(problem: Problem) -> Generator[Sequence[Candidate], Sequence[Outcome
     for size in dict.fromkeys(map(space.size, map(space.everywhere, grid))):
         together = [choice for choice in grid if space.size(space.everywhere(choice)) == size]
         yield from _ask(space, together, known)
-        found = next((choice for choice in together if known[choice].holds), None)
-        if found is not None:
-            return found
+        narrowest = next((choice for choice in together if known[choice].holds), None)
+        if narrowest is not None:
+            return narrowest
     return _first(space, known, list(known))
 
 
 def _middle(space: Space) -> Choice:
     """Return the choice at which the other axes are swept: the widest, with at most 7 significand bits."""
-    found = []
+    middle = []
     for axis, widest in zip(space.axes, space.widest, strict=True):
         narrow = [n for n in range(widest + 1) if axis.name == SIGNIFICAND and axis.size(n) <= _SWEPT_AT]
-        found.append(narrow[-1] if narrow else widest)
-    return tuple(found)
+        middle.append(narrow[-1] if narrow else widest)
+    return tuple(middle)
 
 
 def _above(axis: Axis) -> int:

@@ -245,14 +245,18 @@ def rotary_embedding(node: Node) -> None:
     """RotaryEmbedding of [batch, length, heads * depth] or [batch, heads, length, depth]."""
     source, places, cosine, sine = (node.input(n) for n in range(4))
     size = 2 * _fixed(node, cosine, 1)
-    given = node.attribute("rotary_embedding_dim", 0)
+    rotary_size = node.attribute("rotary_embedding_dim", 0)
     flat = node.rank(source) == 3
     count = node.attribute("num_heads", 0)
-    if node.attribute("scale", 1.0) != 1 or node.attribute("is_packed_batching", 0) or (given and (given != size)):
+    if (
+        node.attribute("scale", 1.0) != 1
+        or node.attribute("is_packed_batching", 0)
+        or (rotary_size and (rotary_size != size))
+    ):
         raise RefusedError("scale, is_packed_batching and tables of another size are not available")
     if flat:
         columns = _fixed(node, source, 2)
-        if given and not count:
+        if rotary_size and not count:
             raise RefusedError("num_heads is missing")
         depth = columns // count if count else size
         shape: list[int | str] = [node.size(source, 0), node.size(source, 1), columns // depth, depth]
@@ -272,7 +276,7 @@ def rotary_embedding(node: Node) -> None:
 
 def group_query_attention(node: Node) -> None:
     """GroupQueryAttention: new keys and values are written into a cache, at places of each sequence's own."""
-    query, key, value, past_key, past_value, lengths, total, cosine, sine, given, extra = (
+    query, key, value, past_key, past_value, lengths, total, cosine, sine, position_ids, extra = (
         node.input(n) for n in range(11)
     )
     count, shared = node.attribute("num_heads", 0), node.attribute("kv_num_heads", 0)
@@ -301,11 +305,11 @@ def group_query_attention(node: Node) -> None:
         batch=batch, shared=shared, groups=count // shared, length=length, steps=steps, depth=depth, width=depth
     )
     query = _heads(node, query, sizes, length=length, count=count, size=depth)
-    key, value = (_heads(node, one, sizes, length=length, count=shared, size=depth) for one in (key, value))
+    key, value = (_heads(node, tensor, sizes, length=length, count=shared, size=depth) for tensor in (key, value))
     if node.attribute("do_rotary", 0):
-        rows = given or places
+        rows = position_ids or places
         turn = bool(node.attribute("rotary_interleaved", 0))
-        query, key = (_turn(node, one, rows, (cosine, sine), depth, interleaved=turn) for one in (query, key))
+        query, key = (_turn(node, tensor, rows, (cosine, sine), depth, interleaved=turn) for tensor in (query, key))
     index = op("Expand", node.reshape(places, [-1, 1, length, 1]), node.list_of([batch, shared, length, depth]))
     caches = []
     for past, now, output in ((past_key, key, 1), (past_value, value, 2)):

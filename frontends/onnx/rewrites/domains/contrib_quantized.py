@@ -40,8 +40,8 @@ def elementwise(node: Node) -> None:
 def function(node: Node) -> None:
     """QLinearSigmoid, QLinearLeakyRelu, of one operand."""
     operator = node.proto.op_type.removeprefix("QLinear")
-    given = {a.name: onnx.helper.get_attribute_value(a) for a in node.proto.attribute}
-    stored(node, node.op(operator, real(node, 0), **given), 3, node.input(0))
+    attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.proto.attribute}
+    stored(node, node.op(operator, real(node, 0), **attributes), 3, node.input(0))
 
 
 def softmax(node: Node) -> None:
@@ -70,10 +70,10 @@ def concat(node: Node) -> None:
 def gemm(node: Node) -> None:
     """QGemm: of integers, with a bias of integers."""
     a, a_scale, a_zero, b, b_scale, b_zero, bias = (node.input(n) for n in range(7))
-    one, two = centred(node, a, a_zero), _columns(node, b, b_zero)
-    one = node.transpose(one, 1, 0) if node.attribute("transA", 0) else one
-    two = node.transpose(two, 1, 0) if node.attribute("transB", 0) else two
-    total = node.op("MatMul", one, two)
+    left, right = centred(node, a, a_zero), _columns(node, b, b_zero)
+    left = node.transpose(left, 1, 0) if node.attribute("transA", 0) else left
+    right = node.transpose(right, 1, 0) if node.attribute("transB", 0) else right
+    total = node.op("MatMul", left, right)
     total = node.op("Add", total, bias) if bias else total
     factor = node.op("Mul", node.constant(node.attribute("alpha", 1.0), np.float32), node.op("Mul", a_scale, b_scale))
     real = node.op("Mul", node.cast(total, TensorProto.FLOAT), factor)
@@ -108,8 +108,8 @@ def dynamic(node: Node) -> None:
     """DynamicQuantizeMatMul: the first operand is quantised in the run."""
     a, b, b_scale, b_zero, bias = (node.input(n) for n in range(5))
     value, scale, zero = node.ops("DynamicQuantizeLinear", [rows_of(node, a, b)], [node.fresh() for _ in range(3)])
-    one = node.op("Sub", node.cast(value, TensorProto.INT32), node.cast(zero, TensorProto.INT32))
-    product = node.op("MatMul", one, _columns(node, b, b_zero))
+    left = node.op("Sub", node.cast(value, TensorProto.INT32), node.cast(zero, TensorProto.INT32))
+    product = node.op("MatMul", left, _columns(node, b, b_zero))
     _scaled(node, stacked(node, product, a, b), node.op("Mul", scale, b_scale), bias)
 
 
@@ -179,8 +179,8 @@ def _activated(node: Node, value: str, params: list[float]) -> None:
     if name == "Clip" and len(params) == 2:
         node.op("Clip", value, *(node.constant(p, np.float32) for p in params), to=node.output(0))
     elif name in _ACTIVATIONS:
-        given = dict(zip(_ACTIVATIONS[name], params, strict=False))
-        node.op(name, value, to=node.output(0), **given)
+        attributes = dict(zip(_ACTIVATIONS[name], params, strict=False))
+        node.op(name, value, to=node.output(0), **attributes)
     elif name:
         raise RefusedError(f"its activation '{name}' is not available: {', '.join(sorted(_ACTIVATIONS))} and Clip are")
     else:

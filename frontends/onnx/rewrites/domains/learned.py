@@ -20,18 +20,18 @@ def extract(node: Node) -> None:
     """ArrayFeatureExtractor: some elements of the last axis."""
     indices = node.reshape(node.input(1), [-1])
     rank = node.rank(node.input(0))
-    found = node.op("Gather", node.input(0), indices, axis=-1, to="" if rank == 1 else node.output(0))
+    gathered = node.op("Gather", node.input(0), indices, axis=-1, to="" if rank == 1 else node.output(0))
     if rank == 1:
-        node.op("Unsqueeze", found, node.ints(0), to=node.output(0))
+        node.op("Unsqueeze", gathered, node.ints(0), to=node.output(0))
 
 
 def binarizer(node: Node) -> None:
     """Binarizer: whether numbers are above a threshold."""
-    source, kind = node.input(0), node.dtype(node.input(0))
-    if not kind:
+    source, dtype = node.input(0), node.dtype(node.input(0))
+    if not dtype:
         raise RefusedError(f"the type of '{source}' is not known")
     above = node.op("Greater", source, node.like(node.attribute("threshold", 0.0), source))
-    node.cast(above, kind, to=node.output(0))
+    node.cast(above, dtype, to=node.output(0))
 
 
 def scaler(node: Node) -> None:
@@ -56,10 +56,10 @@ def normalizer(node: Node) -> None:
 def imputer(node: Node) -> None:
     """Imputer: numbers in the places of one."""
     source = node.input(0)
-    kind = "float" if node.is_float(source) else "int64"
-    replaced = node.attribute(f"replaced_value_{kind}", 0.0 if kind == "float" else 0)
-    others = node.attribute(f"imputed_value_{kind}s", [])
-    dtype = np.float32 if kind == "float" else np.int64
+    type_name = "float" if node.is_float(source) else "int64"
+    replaced = node.attribute(f"replaced_value_{type_name}", 0.0 if type_name == "float" else 0)
+    others = node.attribute(f"imputed_value_{type_name}s", [])
+    dtype = np.float32 if type_name == "float" else np.int64
     missing = (
         node.op("IsNaN", source) if replaced != replaced else node.op("Equal", source, node.constant(replaced, dtype))
     )
@@ -97,10 +97,10 @@ def feature_vectorizer(node: Node) -> None:
 
 def label_encoder(node: Node) -> None:
     """LabelEncoder: numbers for numbers."""
-    kinds = {"float": np.float32, "int64": np.int64}
+    dtypes = {"float": np.float32, "int64": np.int64}
     keys, values = (
-        next((np.array(node.attribute(f"{what}_{kind}s", []), dtype) for kind, dtype in kinds.items()
-              if len(node.attribute(f"{what}_{kind}s", []))), None) for what in ("keys", "values")
+        next((np.array(node.attribute(f"{what}_{type_name}s", []), dtype) for type_name, dtype in dtypes.items()
+              if len(node.attribute(f"{what}_{type_name}s", []))), None) for what in ("keys", "values")
     )  # fmt: skip
     if keys is None or values is None or len(keys) != len(values):
         raise RefusedError("only keys and values that are lists of numbers are available, as many as each other")
@@ -111,9 +111,9 @@ def label_encoder(node: Node) -> None:
         undefined = node.op("And", node.op("IsNaN", source), node.constant(np.isnan(keys), np.bool_))
         same = node.op("Or", same, undefined)
     hits = node.cast(same, TensorProto.INT64)
-    found = node.op("Gather", node.constant(values, values.dtype), node.op("ArgMax", hits, axis=-1, keepdims=0))
+    encoded = node.op("Gather", node.constant(values, values.dtype), node.op("ArgMax", hits, axis=-1, keepdims=0))
     known = node.op("Equal", node.op("ReduceMax", hits, node.ints(-1), keepdims=0), node.constant(1, np.int64))
-    node.op("Where", known, found, node.constant(other, values.dtype), to=node.output(0))
+    node.op("Where", known, encoded, node.constant(other, values.dtype), to=node.output(0))
 
 
 def linear_regressor(node: Node) -> None:
@@ -156,8 +156,8 @@ def labels_of(node: Node, kind: str) -> list[int]:
 def _write_classes(node: Node, scores: str, labels: list[int]) -> None:
     """Emit the label of the largest score, and what post_transform makes of the scores."""
     transformed(node, scores, node.attribute("post_transform", "NONE"))
-    place = node.op("ArgMax", scores, axis=1, keepdims=0)
-    node.op("Gather", node.constant(labels, np.int64), place, to=node.output(0))
+    index = node.op("ArgMax", scores, axis=1, keepdims=0)
+    node.op("Gather", node.constant(labels, np.int64), index, to=node.output(0))
 
 
 def _write_two_classes(node: Node, score: str, labels: list[int], limit: float, *, certain: bool) -> None:
@@ -165,11 +165,11 @@ def _write_two_classes(node: Node, score: str, labels: list[int], limit: float, 
 
     certain: the score is a probability. onnxruntime makes the other one so, and ignores SOFTMAX.
     """
-    op, kind = node.op, node.attribute("post_transform", "NONE")
-    is_logistic = kind == "LOGISTIC"
+    op, post_transform = node.op, node.attribute("post_transform", "NONE")
+    is_logistic = post_transform == "LOGISTIC"
     other = op("Sub", node.constant(1, np.float32), score) if certain and not is_logistic else op("Neg", score)
     both = op("Concat", other, score, axis=1)
-    transformed(node, both, "NONE" if kind == "SOFTMAX" else kind)
+    transformed(node, both, "NONE" if post_transform == "SOFTMAX" else post_transform)
     _write_label_above(node, score, labels, limit)
 
 
@@ -250,7 +250,7 @@ def _decide(node: Node, trees: _Trees, to: str, aggregate: str, start: Array | N
     source = source if node.dtype(source) == number else node.cast(source, number)
     batch = node.size(source, 0)
     roots = node.constant(trees.roots[None, :], np.int64)
-    place = op("Expand", roots, node.list_of([batch, len(trees.roots)]))
+    position = op("Expand", roots, node.list_of([batch, len(trees.roots)]))
     tables = {
         name: node.constant(value, kind)
         for name, value, kind in (
@@ -262,29 +262,29 @@ def _decide(node: Node, trees: _Trees, to: str, aggregate: str, start: Array | N
     }
     kinds = sorted(set(trees.modes) - {"LEAF"})
     for _ in range(trees.depth):
-        value = op("GatherElements", source, op("Gather", tables["features"], place), axis=1)
-        limit = op("Gather", tables["splits"], place)
+        value = op("GatherElements", source, op("Gather", tables["features"], position), axis=1)
+        limit = op("Gather", tables["splits"], position)
         holds = ""
         for kind in kinds:
             if kind == "MEMBER":
-                members = op("Gather", node.constant(trees.sets, dtype), place, axis=0)
+                members = op("Gather", node.constant(trees.sets, dtype), position, axis=0)
                 same = node.cast(op("Equal", op("Unsqueeze", value, node.ints(-1)), members), TensorProto.INT64)
-                found = op("ReduceMax", same, node.ints(-1), keepdims=0)
-                one = op("Equal", found, node.constant(1, np.int64))
+                is_in_set = op("ReduceMax", same, node.ints(-1), keepdims=0)
+                comparison = op("Equal", is_in_set, node.constant(1, np.int64))
             elif kind == "NEQ":
-                one = op("Not", op("Equal", value, limit))
+                comparison = op("Not", op("Equal", value, limit))
             else:
-                one = op(_COMPARISONS[kind], value, limit)
+                comparison = op(_COMPARISONS[kind], value, limit)
             if not holds:
-                holds = one
+                holds = comparison
             else:
-                chosen = op("Gather", node.constant([m == kind for m in trees.modes], np.bool_), place)
-                holds = op("Where", chosen, one, holds)
+                chosen = op("Gather", node.constant([m == kind for m in trees.modes], np.bool_), position)
+                holds = op("Where", chosen, comparison, holds)
         if trees.missing.any():
-            lost = op("And", op("Gather", node.constant(trees.missing, np.bool_), place), op("IsNaN", value))
+            lost = op("And", op("Gather", node.constant(trees.missing, np.bool_), position), op("IsNaN", value))
             holds = op("Or", holds, lost)
-        place = op("Where", holds, op("Gather", tables["yes"], place), op("Gather", tables["no"], place))
-    results = op("Gather", node.constant(trees.results, dtype), place, axis=0)
+        position = op("Where", holds, op("Gather", tables["yes"], position), op("Gather", tables["no"], position))
+    results = op("Gather", node.constant(trees.results, dtype), position, axis=0)
     operator = {"SUM": "ReduceSum", "AVERAGE": "ReduceSum", "MIN": "ReduceMin", "MAX": "ReduceMax"}.get(aggregate)
     if operator is None or (operator != "ReduceSum" and trees.results.shape[1] > 1):
         raise RefusedError(f"its aggregate function {aggregate} is not available for {trees.results.shape[1]} targets")

@@ -37,7 +37,7 @@ def svm_regressor(node: Node) -> None:
 def svm_classifier(node: Node) -> None:
     """SVMClassifier: each two classes have a score, and the class is the one that most of them choose."""
     labels, counts = labels_of(node, "ints"), list(node.attribute("vectors_per_class", []))
-    kind, classes = node.attribute("post_transform", "NONE"), len(labels)
+    post_transform, classes = node.attribute("post_transform", "NONE"), len(labels)
     if not sum(counts):
         raise RefusedError("it has no support vectors: convert it as a LinearClassifier")
     if (_floats(node, "coefficients") >= 0).all():
@@ -48,56 +48,56 @@ def svm_classifier(node: Node) -> None:
     if len(node.attribute("prob_a", [])):
         scores = _probabilities(node, scores, pairs, classes)
     elif classes == 2:
-        if kind == "SOFTMAX":
+        if post_transform == "SOFTMAX":
             raise RefusedError("its post_transform SOFTMAX of one score for two classes is other numbers in "
                                "onnxruntime than in ONNX: NONE and LOGISTIC are available")  # fmt: skip
         scores = node.op("Concat", node.op("Neg", scores), scores, axis=1)
-    transformed(node, scores, kind)
+    transformed(node, scores, post_transform)
     node.op("Gather", node.constant(labels, np.int64), chosen, to=node.output(0))
 
 
 def _floats(node: Node, name: str, length: int | None = None) -> Array:
     """An attribute that is a list of floats. Raises RefusedError for one of another length."""
-    found = np.array(node.attribute(name, []), np.float32)
-    if length is not None and len(found) != length:
-        raise RefusedError(f"its attribute {name} has {len(found)} numbers: {length} are needed")
-    return found
+    floats = np.array(node.attribute(name, []), np.float32)
+    if length is not None and len(floats) != length:
+        raise RefusedError(f"its attribute {name} has {len(floats)} numbers: {length} are needed")
+    return floats
 
 
 def _matrix(node: Node, name: str, rows: int) -> Array:
     """An attribute that is the rows of a matrix. Raises RefusedError if its length is no multiple of them."""
-    found = _floats(node, name)
-    if not rows or not len(found) or len(found) % rows:
-        raise RefusedError(f"its attribute {name} has {len(found)} numbers, which are no {rows} rows")
-    return found.reshape(rows, -1)
+    floats = _floats(node, name)
+    if not rows or not len(floats) or len(floats) % rows:
+        raise RefusedError(f"its attribute {name} has {len(floats)} numbers, which are no {rows} rows")
+    return floats.reshape(rows, -1)
 
 
 def _offset(node: Node, count: int) -> str:
     """The name of the first numbers of rho."""
-    found = _floats(node, "rho")
-    if len(found) < count:
-        raise RefusedError(f"its attribute rho has {len(found)} numbers: {count} are needed")
-    return node.constant(found[:count], np.float32)
+    floats = _floats(node, "rho")
+    if len(floats) < count:
+        raise RefusedError(f"its attribute rho has {len(floats)} numbers: {count} are needed")
+    return node.constant(floats[:count], np.float32)
 
 
 def _kernels(node: Node, count: int) -> str:
     """The kernel of each row with each support vector."""
     op, value, vectors = node.op, as_float(node, node.input(0)), _matrix(node, "support_vectors", count)
-    kind, numbers = node.attribute("kernel_type", "LINEAR"), list(node.attribute("kernel_params", [])) or [0.0] * 3
-    if kind not in ("LINEAR", "POLY", "RBF", "SIGMOID") or len(numbers) != 3:
+    kernel, numbers = node.attribute("kernel_type", "LINEAR"), list(node.attribute("kernel_params", [])) or [0.0] * 3
+    if kernel not in ("LINEAR", "POLY", "RBF", "SIGMOID") or len(numbers) != 3:
         raise RefusedError(
-            f"its kernel_type is {kind} with {len(numbers)} kernel_params: LINEAR, POLY, RBF and SIGMOID have 3"
+            f"its kernel_type is {kernel} with {len(numbers)} kernel_params: LINEAR, POLY, RBF and SIGMOID have 3"
         )
     gamma, offset, degree = numbers
-    if kind == "RBF":
+    if kernel == "RBF":
         far = op("Sub", op("Unsqueeze", value, node.ints(1)), node.constant(vectors, np.float32))
         distance = op("ReduceSum", op("Mul", far, far), node.ints(2), keepdims=0)
         return op("Exp", op("Mul", distance, node.constant(-gamma, np.float32)))
     product = op("MatMul", value, node.constant(vectors.T, np.float32))
-    if kind == "LINEAR":
+    if kernel == "LINEAR":
         return product
     moved = op("Add", op("Mul", product, node.constant(gamma, np.float32)), node.constant(offset, np.float32))
-    return op("Tanh", moved) if kind == "SIGMOID" else op("Pow", moved, node.constant(int(degree), np.float32))
+    return op("Tanh", moved) if kernel == "SIGMOID" else op("Pow", moved, node.constant(int(degree), np.float32))
 
 
 def _scores_of_pairs(node: Node, counts: list[int], classes: int, pairs: Pairs) -> str:
@@ -110,8 +110,8 @@ def _scores_of_pairs(node: Node, counts: list[int], classes: int, pairs: Pairs) 
                            "needed")  # fmt: skip
     ends = np.cumsum(counts)
     weights = np.zeros((sum(counts), len(pairs)), np.float32)
-    for n, (one, other) in enumerate(pairs):
-        for row, of in ((other - 1, one), (one, other)):
+    for n, (first, second) in enumerate(pairs):
+        for row, of in ((second - 1, first), (first, second)):
             own = slice(ends[of] - counts[of], ends[of])
             weights[own, n] = factors[row, own]
     product = node.op("MatMul", _kernels(node, sum(counts)), node.constant(weights, np.float32))
@@ -141,23 +141,23 @@ def _probabilities(node: Node, scores: str, pairs: Pairs, classes: int) -> str:
         return node.constant(value, np.float32)
 
     slopes = (node.constant(_floats(node, name, count), np.float32) for name in ("prob_a", "prob_b"))
-    one = op("Sub", number(1), op("Sigmoid", op("Add", op("Mul", scores, next(slopes)), next(slopes))))
-    one = op("Clip", one, number(_SURE), number(1 - _SURE))
+    probability = op("Sub", number(1), op("Sigmoid", op("Add", op("Mul", scores, next(slopes)), next(slopes))))
+    probability = op("Clip", probability, number(_SURE), number(1 - _SURE))
     # Where the probability of each two classes is among those of the pairs, of the other sides, and a 0.
     places = np.full((classes, classes), 2 * count)
     for n, (first, second) in enumerate(pairs):
         places[first, second], places[second, first] = n, count + n
-    none = op("Mul", node.cut(one, 1, 0, 1), number(0))
-    listed = op("Concat", one, op("Sub", number(1), one), none, axis=1)
+    none = op("Mul", node.cut(probability, 1, 0, 1), number(0))
+    listed = op("Concat", probability, op("Sub", number(1), probability), none, axis=1)
     rows = op("Gather", listed, node.constant(places, np.int64), axis=1)
     columns = op("Transpose", rows, perm=[0, 2, 1])
     diagonal = op("ReduceSum", op("Mul", columns, columns), node.ints(2))
     others = op("Neg", op("Mul", rows, columns))
     form = op("Add", others, op("Mul", diagonal, node.constant(np.eye(classes), np.float32)))
-    found = op("Add", none, node.constant(np.full(classes, 1 / classes), np.float32))
+    estimate = op("Add", none, node.constant(np.full(classes, 1 / classes), np.float32))
     for _ in range(_ROUNDS):
-        found = _round(node, form, found, classes)
-    return found
+        estimate = _round(node, form, estimate, classes)
+    return estimate
 
 
 def _round(node: Node, form: str, given: str, classes: int) -> str:
@@ -166,18 +166,18 @@ def _round(node: Node, form: str, given: str, classes: int) -> str:
     slope = op("ReduceSum", op("Mul", form, op("Unsqueeze", given, node.ints(1))), node.ints(2), keepdims=0)
     value = op("ReduceSum", op("Mul", given, slope), node.ints(1))
     error = op("ReduceMax", op("Abs", op("Sub", slope, value)), node.ints(1))
-    near, found = op("Less", error, node.constant(0.005 / classes, np.float32)), given
+    near, estimate = op("Less", error, node.constant(0.005 / classes, np.float32)), given
     for n in range(classes):
         row = op("Squeeze", node.cut(form, 1, n, n + 1), node.ints(1))
         own, at = node.cut(row, 1, n, n + 1), node.cut(slope, 1, n, n + 1)
         step = op("Div", op("Sub", value, at), own)
         whole = op("Add", one, step)
-        found = op("Add", found, op("Mul", step, node.constant(np.arange(classes) == n, np.float32)))
-        found = op("Div", found, whole)
+        estimate = op("Add", estimate, op("Mul", step, node.constant(np.arange(classes) == n, np.float32)))
+        estimate = op("Div", estimate, whole)
         more = op("Add", op("Mul", step, own), op("Mul", at, node.constant(2, np.float32)))
         value = op("Div", op("Add", value, op("Mul", step, more)), op("Mul", whole, whole))
         slope = op("Div", op("Add", slope, op("Mul", step, row)), whole)
-    return op("Where", near, given, found)
+    return op("Where", near, given, estimate)
 
 
 RULES = {"SVMClassifier": svm_classifier, "SVMRegressor": svm_regressor}

@@ -27,18 +27,18 @@ def deform_conv(node: Node) -> None:
     if moved < 1 or channels % moved:
         raise RefusedError(f"its offset_group is {moved}, which does not divide its {channels} channels")
     for name, what, wide in ((offset, "offsets", 2), (mask, "masks", 1)):
-        wanted, found = [wide * moved * taps, *places], node.shape(name)[1:] if name else []
-        if name and any(size not in (None, want) for size, want in zip(found, wanted, strict=True)):
-            raise RefusedError(f"its {what} '{name}' have sizes {found} for an image: {wanted} are needed")
+        wanted, actual = [wide * moved * taps, *places], node.shape(name)[1:] if name else []
+        if name and any(size not in (None, want) for size, want in zip(actual, wanted, strict=True)):
+            raise RefusedError(f"its {what} '{name}' have sizes {actual} for an image: {wanted} are needed")
     batch = node.size(source, 0)
     offsets = node.reshape(offset, [batch, moved, taps, 2, count])
     along = []
     for n, length in enumerate((height, width)):
         grid = np.indices(window)[n].reshape(-1, 1) * windows.dilations[n]
         start = np.indices(places)[n].reshape(1, -1) * windows.strides[n] - windows.before[n]
-        given = node.op("Gather", offsets, node.constant(n, np.int64), axis=3)
-        place = node.op("Add", given, node.constant(grid + start, np.float32))
-        along.append(Sampler(node, "zeros", True).at(node.reshape(place, [batch, moved, 1, taps * count]), length))
+        displacement = node.op("Gather", offsets, node.constant(n, np.int64), axis=3)
+        coordinate = node.op("Add", displacement, node.constant(grid + start, np.float32))
+        along.append(Sampler(node, "zeros", True).at(node.reshape(coordinate, [batch, moved, 1, taps * count]), length))
     flat = node.reshape(source, [batch, moved, channels // moved, height * width])
     sizes = node.list_of([batch, moved, channels // moved, taps * count])
     total = ""

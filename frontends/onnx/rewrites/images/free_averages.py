@@ -32,8 +32,8 @@ def average_free_image(node: Node, windows: Windows, before: Sizes, after: Sizes
         line = node.cast(inside, TensorProto.INT64)
         along = ""
         for offset in taps[n]:
-            one = _every(node, line, 0, offset=offset, last=taps[n][-1], stride=windows.strides[n])
-            along = op("Add", along, one) if along else one
+            counted = _every(node, line, 0, offset=offset, last=taps[n][-1], stride=windows.strides[n])
+            along = op("Add", along, counted) if along else counted
         column = node.reshape(along, [-1, *[1] * (rank - 1 - n)])
         count = op("Mul", count, column) if count else column
     op("Div", total, node.cast(count, node.dtype(source) or TensorProto.FLOAT), to=node.output(0))

@@ -106,8 +106,8 @@ def max_pool_with_indices(node: Node) -> None:
         position: npt.NDArray[np.int64] = np.zeros(counts, dtype=np.int64)
         inside = np.ones(counts, dtype=np.bool_)
         for n, (count, step) in enumerate(zip(counts, windows.strides, strict=True)):
-            place = np.arange(count) * step + offset[n] - windows.before[n]
-            along = place.reshape([-1 if d == n else 1 for d in range(len(counts))])
+            coordinate = np.arange(count) * step + offset[n] - windows.before[n]
+            along = coordinate.reshape([-1 if d == n else 1 for d in range(len(counts))])
             position += along * strides[n]
             inside &= (along >= 0) & (along < image[n])
         places.append(position)

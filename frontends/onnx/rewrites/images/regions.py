@@ -51,10 +51,10 @@ def roi_align(node: Node) -> None:
     x = op("Expand", node.reshape(x, [count, 1, columns]), node.list_of([count, rows, columns]))
     inside = ""
     tables = []
-    for place, size in ((y, height), (x, width)):
-        here = op("And", op("GreaterOrEqual", place, number(-1)), op("LessOrEqual", place, number(size)))
+    for coordinate, size in ((y, height), (x, width)):
+        here = op("And", op("GreaterOrEqual", coordinate, number(-1)), op("LessOrEqual", coordinate, number(size)))
         inside = op("And", inside, here) if inside else here
-        bounded = op("Min", op("Where", op("Greater", place, number(0)), place, number(0)), number(size - 1))
+        bounded = op("Min", op("Where", op("Greater", coordinate, number(0)), coordinate, number(0)), number(size - 1))
         low = op("Floor", bounded)
         ratio = op("Sub", bounded, low)
         high = op("Min", op("Add", low, number(1)), number(size - 1))
@@ -64,10 +64,10 @@ def roi_align(node: Node) -> None:
     first = op("Mul", node.cast(numbers, 7), node.constant(height * width, np.int64))
     first = node.reshape(first, [count, 1, 1])
     values = []
-    for (row, one), (column, other) in itertools.product(*tables):
+    for (row, row_weight), (column, column_weight) in itertools.product(*tables):
         index = node.cast(op("Add", op("Mul", row, number(width)), column), 7)
         element = op("Gather", flat, op("Add", first, index), axis=0)
-        factor = op("Where", inside, op("Mul", one, other), number(0))
+        factor = op("Where", inside, op("Mul", row_weight, column_weight), number(0))
         values.append(op("Mul", element, op("Unsqueeze", factor, node.ints(-1))))
     if mode == "avg":
         total_value = values[0]

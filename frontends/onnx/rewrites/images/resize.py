@@ -56,8 +56,8 @@ def resize(node: Node) -> None:
     # Integers are what their averages are cut off to, as in onnxruntime.
     value, outside = node.cast(source, TensorProto.FLOAT) if is_whole else source, ""
     for axis in axes:
-        place, out = _places(axis, coordinates)
-        value = _along(node, value, axis, mode=mode, place=place, rank=len(shape))
+        positions, out = _places(axis, coordinates)
+        value = _along(node, value, axis, mode=mode, place=positions, rank=len(shape))
         if out.any():
             there = node.constant(out.reshape([-1, *[1] * (len(shape) - 1 - axis.axis)]), np.bool_)
             outside = node.op("Or", outside, there) if outside else there
@@ -81,25 +81,25 @@ def _axes(node: Node, shape: list[int | None]) -> list[_Axis] | None:
     if sizes is not None and sizes.size:
         if None in lengths:
             return None
-        found = [int(size) for size in sizes.reshape(-1)]
-        factors = [after / before for after, before in zip(found, lengths, strict=True) if before]
-        if len(factors) != len(found):
+        new_sizes = [int(size) for size in sizes.reshape(-1)]
+        factors = [after / before for after, before in zip(new_sizes, lengths, strict=True) if before]
+        if len(factors) != len(new_sizes):
             raise RefusedError("it resizes a dimension of size 0")
         policy = node.attribute("keep_aspect_ratio_policy", "stretch")
         if policy != "stretch":
             factor = max(factors) if policy == "not_smaller" else min(factors)
             factors = [factor] * len(factors)
-            found = [int(np.floor(factor * before + 0.5)) for before in lengths if before]
+            new_sizes = [int(np.floor(factor * before + 0.5)) for before in lengths if before]
     else:
         assert scales is not None
         factors = [float(scale) for scale in scales.reshape(-1)]
         if any(size is None and scale != 1 for size, scale in zip(lengths, factors, strict=True)):
             return None
-        found = [0 if size is None else _scaled(size, scale) for size, scale in zip(lengths, factors, strict=True)]
+        new_sizes = [0 if size is None else _scaled(size, scale) for size, scale in zip(lengths, factors, strict=True)]
     cropped = node.attribute("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"
     region = _region(node, len(chosen)) if cropped else [0.0] * len(chosen) + [1.0] * len(chosen)
     axes = []
-    for n, (axis, before, after, scale) in enumerate(zip(chosen, lengths, found, factors, strict=True)):
+    for n, (axis, before, after, scale) in enumerate(zip(chosen, lengths, new_sizes, factors, strict=True)):
         roi = region[n], region[n + len(chosen)]
         if before is None or (scale == 1 and before == after and not (cropped and roi != (0.0, 1.0))):
             continue
@@ -149,23 +149,23 @@ def _places(axis: _Axis, coordinates: str) -> tuple[Floats, npt.NDArray[np.bool_
     x: Floats = np.arange(axis.after, dtype=np.float64)
     last, length = axis.before - 1, axis.scale * axis.before
     if coordinates == "align_corners":
-        place = np.zeros_like(x) if length == 1 else x * last / (length - 1)
+        positions = np.zeros_like(x) if length == 1 else x * last / (length - 1)
     elif coordinates == "asymmetric":
-        place = x / axis.scale
+        positions = x / axis.scale
     elif coordinates == "tf_crop_and_resize":
         begin, end = axis.roi
         part = np.full_like(x, (end - begin) * last / 2) if length == 1 else x * (end - begin) * last / (length - 1)
-        place = part + begin * last
-        return place, (place < 0) | (place > last)
+        positions = part + begin * last
+        return positions, (positions < 0) | (positions > last)
     elif coordinates in ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric"):
-        place = (x + 0.5) / axis.scale - 0.5
+        positions = (x + 0.5) / axis.scale - 0.5
         if coordinates == "pytorch_half_pixel" and length == 1:
-            place = np.full_like(x, -0.5)
+            positions = np.full_like(x, -0.5)
         if coordinates == "half_pixel_symmetric":
-            place += axis.before / 2 * (1 - axis.after / length)
+            positions += axis.before / 2 * (1 - axis.after / length)
     else:
         raise RefusedError(f"its attribute coordinate_transformation_mode is '{coordinates}', which ONNX does not have")
-    return place, np.zeros(axis.after, dtype=np.bool_)
+    return positions, np.zeros(axis.after, dtype=np.bool_)
 
 
 def _along(node: Node, value: str, axis: _Axis, mode: str, place: Floats, rank: int) -> str:
@@ -265,8 +265,8 @@ def grid_sample(node: Node) -> None:
     count = node.product(*placed)
     taps = []
     for n in range(rank):
-        one = node.op("Gather", grid, node.constant(rank - 1 - n, np.int64), axis=-1)
-        taps.append(sampler.taps(node.reshape(one, [batch, 1, count]), image[n], mode))
+        coordinate = node.op("Gather", grid, node.constant(rank - 1 - n, np.int64), axis=-1)
+        taps.append(sampler.taps(node.reshape(coordinate, [batch, 1, count]), image[n], mode))
     flat = node.reshape(source, [batch, channels, node.product(*image)])
     if work != own:
         flat, result = node.cast(flat, work), node.fresh()

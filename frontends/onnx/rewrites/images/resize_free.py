@@ -22,10 +22,10 @@ _WHOLE = 2**30
 
 def rounding_of(node: Node, *, shrinks: bool | None) -> str:
     """The attribute nearest_mode, as it is for an axis; BY_SCALE if it depends on a scale that a run computes."""
-    given: str = node.attribute("nearest_mode", "round_prefer_floor")
-    if given == BY_SCALE and shrinks is not None:
+    rounding: str = node.attribute("nearest_mode", "round_prefer_floor")
+    if rounding == BY_SCALE and shrinks is not None:
         return "ceil" if shrinks else "floor"
-    return given
+    return rounding
 
 
 def keeps(node: Node, axis: int) -> bool:
@@ -47,8 +47,8 @@ def resize_free(node: Node, mode: str, coordinates: str) -> None:
     if mode not in ("nearest", "linear", "cubic") or coordinates not in _COORDINATES:
         raise RefusedError(f"mode '{mode}' with coordinates '{coordinates}' is available for {_HOW}")
     for name, default in (("antialias", 0), ("exclude_outside", 0), ("keep_aspect_ratio_policy", "stretch")):
-        if (given := node.attribute(name, default)) != default:
-            raise RefusedError(f"its attribute {name} {given} is available for {_HOW}")
+        if (setting := node.attribute(name, default)) != default:
+            raise RefusedError(f"its attribute {name} {setting} is available for {_HOW}")
     source = node.input(0)
     if not node.is_float(source) and mode != "nearest":
         raise RefusedError(f"its mode '{mode}' for integers is available for {_HOW}")

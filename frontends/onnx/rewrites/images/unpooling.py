@@ -15,14 +15,14 @@ def max_unpool(node: Node) -> None:
     """MaxUnpool: values are scattered to their positions in a flat result."""
     source, indices = node.input(0), node.input(1)
     windows = windows_of(node, node.attribute("kernel_shape", ()))
-    given = node.constant_input(2, "output_shape")
+    output_shape = node.constant_input(2, "output_shape")
     batch, channels = node.size(source, 0), node.size(source, 1)
     rows = zip(fixed_image(node), windows.kernel, windows.strides, windows.before, windows.after, strict=True)
     image = [(size - 1) * s - low - high + k for size, k, s, low, high in rows]
-    sizes = [int(size) for size in given.reshape(-1)] if given is not None else [batch, channels, *image]
-    if given is not None and list(given[2:]) != image:
+    sizes = [int(size) for size in output_shape.reshape(-1)] if output_shape is not None else [batch, channels, *image]
+    if output_shape is not None and list(output_shape[2:]) != image:
         # The positions are those in a result of the usual size, the first part of the one that is wanted.
-        _unpooled_into(node, image, [int(size) for size in given.reshape(-1)])
+        _unpooled_into(node, image, [int(size) for size in output_shape.reshape(-1)])
         return
     _scattered(node, source, indices, sizes, node.output(0))
 
@@ -64,11 +64,11 @@ def col_to_image(node: Node) -> None:
     starts = [range(0, c * s, s) for c, s in zip(counts, windows.strides, strict=True)]
     for element, offset in enumerate(windows.offsets()):
         for number, start in enumerate(itertools.product(*starts)):
-            place = int(np.ravel_multi_index([a + b for a, b in zip(start, offset, strict=True)], padded))
-            taps[place].append(element * count + number)
+            pixel = int(np.ravel_multi_index([a + b for a, b in zip(start, offset, strict=True)], padded))
+            taps[pixel].append(element * count + number)
     inner = np.arange(len(taps)).reshape(padded)
     inner = inner[tuple(slice(low, low + size) for low, size in zip(windows.before, sizes, strict=True))]
-    chosen = [taps[place] for place in inner.reshape(-1)]
+    chosen = [taps[pixel] for pixel in inner.reshape(-1)]
     flat = node.reshape(source, [batch, rows // elements, elements * count])
     flat = node.op("Pad", flat, node.ints(0, 0, 0, 0, 0, 1))  # where no block lies there is a zero
     total = ""

@@ -67,8 +67,8 @@ class Windows:
 
     def offsets(self) -> Iterator[tuple[int, ...]]:
         """The places of the elements in a window."""
-        for place in itertools.product(*(range(k) for k in self.kernel)):
-            yield tuple(p * d for p, d in zip(place, self.dilations, strict=True))
+        for position in itertools.product(*(range(k) for k in self.kernel)):
+            yield tuple(p * d for p, d in zip(position, self.dilations, strict=True))
 
 
 def windows_of(node: Node, kernel: Sequence[int], *, has_image: bool = True) -> Windows:
@@ -97,12 +97,12 @@ def windows_of(node: Node, kernel: Sequence[int], *, has_image: bool = True) -> 
 
 def _numbers(node: Node, name: str, least: list[int]) -> list[int]:
     """An attribute, which by default has its least values."""
-    found = list(node.attribute(name, least)) or least
-    if len(found) != len(least):
-        raise RefusedError(f"its attribute {name} is {found}: it has to have {len(least)} numbers")
-    if any(number < smallest for number, smallest in zip(found, least, strict=True)):
-        raise RefusedError(f"its attribute {name} is {found}: each number has to be {least[0]} or more")
-    return found
+    numbers = list(node.attribute(name, least)) or least
+    if len(numbers) != len(least):
+        raise RefusedError(f"its attribute {name} is {numbers}: it has to have {len(least)} numbers")
+    if any(number < smallest for number, smallest in zip(numbers, least, strict=True)):
+        raise RefusedError(f"its attribute {name} is {numbers}: each number has to be {least[0]} or more")
+    return numbers
 
 
 def fixed_image(node: Node) -> list[int]:

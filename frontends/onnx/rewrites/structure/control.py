@@ -71,19 +71,21 @@ def _check_alike(node: Node, yes: str, no: str, to: str) -> None:
             f"its condition is computed, and the rank of '{to}' is not known in both branches: {FIX_CONDITION}"
         )
     if shapes[0] != shapes[1]:
-        one, other = (", ".join("free" if size is None else str(size) for size in shape or ()) for shape in shapes)
+        yes_sizes, no_sizes = (
+            ", ".join("free" if size is None else str(size) for size in shape or ()) for shape in shapes
+        )
         raise RefusedError(
-            f"its condition is computed, and a result has the shape [{one}] in one branch and [{other}] in the other: "
-            f"{FIX_CONDITION}"
+            f"its condition is computed, and a result has the shape [{yes_sizes}] in one branch and [{no_sizes}] in "
+            f"the other: {FIX_CONDITION}"
         )
 
 
 def _declared(value: onnx.ValueInfoProto) -> tuple[int, ...] | None:
     """The type and the sizes of a value; None unless all are known."""
-    kind = value.type.tensor_type
-    if not kind.HasField("shape") or not all(dim.HasField("dim_value") for dim in kind.shape.dim):
+    tensor_type = value.type.tensor_type
+    if not tensor_type.HasField("shape") or not all(dim.HasField("dim_value") for dim in tensor_type.shape.dim):
         return None
-    return (kind.elem_type, *(dim.dim_value for dim in kind.shape.dim))
+    return (tensor_type.elem_type, *(dim.dim_value for dim in tensor_type.shape.dim))
 
 
 def loop(node: Node) -> None:
@@ -107,9 +109,9 @@ def loop(node: Node) -> None:
             raise RefusedError(f"it has more than {MAX_STEPS} steps, which are too many to be unrolled")
         number = node.constant(step, np.int64)
         goes_on = condition or node.constant(True, np.bool_)
-        given = dict(zip((value.name for value in body.input), (number, goes_on, *carried), strict=True))
+        bindings = dict(zip((value.name for value in body.input), (number, goes_on, *carried), strict=True))
         values = [node.fresh() for _ in body.output]
-        inline(node, body, given, values, f"[{step}]")
+        inline(node, body, bindings, values, f"[{step}]")
         carried = values[1 : 1 + len(carried)]
         for parts, value in zip(collected, values[1 + len(carried) :], strict=True):
             parts.append(node.op("Unsqueeze", value, node.ints(0)))
@@ -203,9 +205,9 @@ def scan(node: Node) -> None:
         for name, axis, back in zip(sequences, axes, backwards, strict=True):
             where = length - 1 - step if back else step
             elements.append(node.op("Gather", name, node.constant(where, np.int64), axis=axis))
-        given = dict(zip((value.name for value in body.input), (*states, *elements), strict=True))
+        bindings = dict(zip((value.name for value in body.input), (*states, *elements), strict=True))
         values = [node.fresh() for _ in body.output]
-        inline(node, body, given, values, f"[{step}]")
+        inline(node, body, bindings, values, f"[{step}]")
         states = values[: len(states)]
         for parts, value, axis in zip(collected, values[len(states) :], along, strict=True):
             parts.append(node.op("Unsqueeze", value, node.ints(axis)))

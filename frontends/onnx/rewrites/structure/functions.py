@@ -29,9 +29,9 @@ def _body(node: Node) -> onnx.FunctionProto | None:
         if fixed:
             return onnx.FunctionProto.FromString(schema.get_function_with_opset_version(max(fixed)))
         typed = [v for v in schema.context_dependent_function_opset_versions if v <= node.opset]
-        given = [node.type_of(name).SerializeToString() if name else b"" for name in node.proto.input]
+        input_types = [node.type_of(name).SerializeToString() if name else b"" for name in node.proto.input]
         data = node.proto.SerializeToString()
-        text = schema.get_context_dependent_function_with_opset_version(max(typed), data, given)
+        text = schema.get_context_dependent_function_with_opset_version(max(typed), data, input_types)
         return onnx.FunctionProto.FromString(text) if text else None
     except (defs.SchemaError, LookupError, ValueError, RuntimeError):
         return None
@@ -48,11 +48,11 @@ def _inline(node: Node, body: onnx.FunctionProto) -> None:
     for formal, actual in ((body.input, node.proto.input), (body.output, node.proto.output)):
         names |= {name: (actual[n] if n < len(actual) else "") for n, name in enumerate(formal)}
     defaults = _schema(node).attributes
-    given = {name: attribute.default_value for name, attribute in defaults.items() if attribute.default_value.name}
-    given |= {attribute.name: attribute for attribute in node.proto.attribute}
+    attributes = {name: attribute.default_value for name, attribute in defaults.items() if attribute.default_value.name}
+    attributes |= {attribute.name: attribute for attribute in node.proto.attribute}
     numbers: Counter[str] = Counter()
-    for one in body.node:
-        inner = onnx.NodeProto.FromString(one.SerializeToString())
+    for body_node in body.node:
+        inner = onnx.NodeProto.FromString(body_node.SerializeToString())
         inner.doc_string = ""
         numbers[inner.op_type] += 1
         number = numbers[inner.op_type]
@@ -61,11 +61,11 @@ def _inline(node: Node, body: onnx.FunctionProto) -> None:
             if not names.get(name):
                 names[name] = node.fresh()
         del inner.attribute[:]
-        for attribute in one.attribute:
+        for attribute in body_node.attribute:
             if not attribute.ref_attr_name:
                 inner.attribute.append(attribute)
-            elif attribute.ref_attr_name in given:  # otherwise the operator's own default holds
-                copy = onnx.AttributeProto.FromString(given[attribute.ref_attr_name].SerializeToString())
+            elif attribute.ref_attr_name in attributes:  # otherwise the operator's own default holds
+                copy = onnx.AttributeProto.FromString(attributes[attribute.ref_attr_name].SerializeToString())
                 copy.name = attribute.name
                 inner.attribute.append(copy)
         rename(inner, names)

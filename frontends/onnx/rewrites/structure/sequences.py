@@ -24,19 +24,19 @@ def _elements(node: Node, n: int) -> Sequence[str] | None:
 
 
 def _known(node: Node, n: int) -> Sequence[str]:
-    found = _elements(node, n)
-    if found is None:
+    elements = _elements(node, n)
+    if elements is None:
         raise RefusedError(f"what is in the sequence '{node.input(n)}' depends on data: {_ONLY_KNOWN}")
-    return found
+    return elements
 
 
 def _place(node: Node, n: int, length: int, default: int) -> int:
     """A place in a sequence, from 0."""
-    given = node.constant_input(n, "position")
-    place = default if given is None else int(given.item())
-    if not -length <= place < max(length, default + 1):
-        raise RefusedError(f"its position {place} is none of a sequence of {length} elements")
-    return place + length if place < 0 else place
+    position_input = node.constant_input(n, "position")
+    position = default if position_input is None else int(position_input.item())
+    if not -length <= position < max(length, default + 1):
+        raise RefusedError(f"its position {position} is none of a sequence of {length} elements")
+    return position + length if position < 0 else position
 
 
 def empty(node: Node) -> None:
@@ -116,9 +116,9 @@ def over_elements(node: Node) -> None:
     taken = [_elements(node, n) for n in range(len(node.proto.input))]
     results: list[list[str]] = [[] for _ in node.proto.output]
     for step in range(count):
-        given = [node.input(n) if elements is None else elements[step] for n, elements in enumerate(taken)]
+        operands = [node.input(n) if elements is None else elements[step] for n, elements in enumerate(taken)]
         values = [node.fresh() for _ in results]
-        inline(node, body, dict(zip((value.name for value in body.input), given, strict=True)), values, f"[{step}]")
+        inline(node, body, dict(zip((value.name for value in body.input), operands, strict=True)), values, f"[{step}]")
         for parts, value in zip(results, values, strict=True):
             parts.append(value)
     for parts, to in zip(results, node.proto.output, strict=True):

@@ -17,11 +17,11 @@ def adaptive_avg_pool(operation: Any) -> Callable[..., Any]:
     """
 
     def decomposed(value: torch.Tensor, sizes: Sequence[Any]) -> Any:
-        given = value.shape[-len(sizes) :]
-        if all(isinstance(size, int) for size in given) or not all(isinstance(size, int) for size in sizes):
+        lengths = value.shape[-len(sizes) :]
+        if all(isinstance(size, int) for size in lengths) or not all(isinstance(size, int) for size in sizes):
             of_torch = decomposition_table.get(operation)
             return NotImplemented if of_torch is None else of_torch(value, sizes)
-        for dim, (length, count) in enumerate(zip(given, sizes, strict=True), start=-len(sizes)):
+        for dim, (length, count) in enumerate(zip(lengths, sizes, strict=True), start=-len(sizes)):
             bounds = [(n * length // count, ((n + 1) * length + count - 1) // count) for n in range(count)]
             parts = [value.narrow(dim, start, end - start).sum(dim) / (end - start) for start, end in bounds]
             value = torch.stack(parts, dim)

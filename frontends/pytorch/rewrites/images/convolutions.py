@@ -50,8 +50,10 @@ def convolution(
     count = (wide.shape[2] - d[0] * (deep - 1) - 1) // s[0] + 1
     if deep == 1:  # each group still has one channel: make each slice an image
         images = wide[:, :, :: s[0]][:, :, :count].transpose(1, 2).flatten(0, 1)
-        found = aten.convolution(images, weight[:, :, 0], bias, s[1:], p[1:], d[1:], False, [0] * (rank - 1), groups)
-        return found.unflatten(0, [-1, count]).transpose(1, 2)
+        convolved = aten.convolution(
+            images, weight[:, :, 0], bias, s[1:], p[1:], d[1:], False, [0] * (rank - 1), groups
+        )
+        return convolved.unflatten(0, [-1, count]).transpose(1, 2)
     slices = [wide.narrow(2, n * d[0], (count - 1) * s[0] + 1)[:, :, :: s[0]] for n in range(deep)]
     channels = torch.stack(slices, 2).flatten(1, 2)
     kernel = weight.transpose(1, 2)  # [co, deep, 1, *kernel]
@@ -99,9 +101,9 @@ def conv_dgrad(
         turned = turned.reshape([groups, co // groups, ci, *kernel]).transpose(1, 2)
         turned = turned.reshape([groups * ci, co // groups, *kernel])
     zeros, ones = [0] * rank, [1] * rank
-    found: torch.Tensor = aten.convolution(spread, turned, bias, ones, zeros, dilation, False, zeros, groups)
-    assert list(found.shape) == [batch, groups * ci, *size[2:]]
-    return found
+    gradient: torch.Tensor = aten.convolution(spread, turned, bias, ones, zeros, dilation, False, zeros, groups)
+    assert list(gradient.shape) == [batch, groups * ci, *size[2:]]
+    return gradient
 
 
 def padded(value: torch.Tensor, pads: Sequence[int], fill: float = 0.0) -> torch.Tensor:
@@ -122,5 +124,5 @@ def constant_pad_nd(value: torch.Tensor, pad: Sequence[int], fill: float = 0.0) 
 
 def conv_tbc(value: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, pad: int = 0) -> torch.Tensor:
     """aten.conv_tbc: a convolution of [time, batch, channels]."""
-    found = aten.convolution(value.permute(1, 2, 0), weight.permute(2, 1, 0), bias, [1], [pad], [1], False, [0], 1)
-    return found.permute(2, 0, 1)
+    convolved = aten.convolution(value.permute(1, 2, 0), weight.permute(2, 1, 0), bias, [1], [pad], [1], False, [0], 1)
+    return convolved.permute(2, 0, 1)

@@ -41,11 +41,11 @@ def conv_wgrad(
     kernels = grad.transpose(0, 1)
     zeros = [0] * rank
     # The gradient serves as kernel, so that stride and dilation of the convolution are exchanged.
-    found = aten.convolution(images, kernels, None, dilation, padding, stride, False, zeros, groups)
+    gradient = aten.convolution(images, kernels, None, dilation, padding, stride, False, zeros, groups)
     for d in range(rank):
-        if found.shape[2 + d] != size[2 + d]:  # cut off inputs that no window reaches
-            found = found.narrow(2 + d, 0, size[2 + d])
-    return found.transpose(0, 1).contiguous()  # dense like the weight: torch would copy any other gradient
+        if gradient.shape[2 + d] != size[2 + d]:  # cut off inputs that no window reaches
+            gradient = gradient.narrow(2 + d, 0, size[2 + d])
+    return gradient.transpose(0, 1).contiguous()  # dense like the weight: torch would copy any other gradient
 
 
 def convolution_backward(

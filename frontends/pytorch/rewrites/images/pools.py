@@ -52,12 +52,12 @@ def max_pool_backward(
         order.reverse()
     grad, places = grad.flatten(-rank), _places(indices, sizes, windows).flatten(-rank).to(torch.int32)
     total: torch.Tensor | float = 0.0
-    for (window, place, inside), *others in order:
+    for (window, position, inside), *others in order:
         for count, length, (other, digit, there) in zip(counts[1:], windows[0][1:], others, strict=True):
-            window, place = window.unsqueeze(-1) * count + other, place.unsqueeze(-1) * length + digit
+            window, position = window.unsqueeze(-1) * count + other, position.unsqueeze(-1) * length + digit
             inside = inside.unsqueeze(-1) & there
-        window, place = window.flatten(), torch.where(inside, place, -1).flatten()
-        part = torch.where(places.index_select(-1, window) == place, grad.index_select(-1, window), 0.0)
+        window, position = window.flatten(), torch.where(inside, position, -1).flatten()
+        part = torch.where(places.index_select(-1, window) == position, grad.index_select(-1, window), 0.0)
         total = part + total
     assert isinstance(total, torch.Tensor)
     return total.reshape(value.shape)
@@ -70,25 +70,25 @@ def _reaching(size: int, count: int, kernel: int, stride: int, padding: int, dil
     """
     most, here = min(count, ((kernel - 1) * dilation) // stride + 1), torch.arange(size, dtype=torch.int32) + padding
     last = (here // stride).clamp(most - 1, count - 1)
-    found = []
+    reaching = []
     for window in (last - n for n in reversed(range(most))):
         step = here - window * stride
         inside = (step >= 0) & (step <= (kernel - 1) * dilation) & (step % dilation == 0)
-        found.append((window, step // dilation, inside))
-    return found
+        reaching.append((window, step // dilation, inside))
+    return reaching
 
 
 def _places(indices: torch.Tensor, sizes: Sequence[int], windows: Windows) -> torch.Tensor:
     """Return the places in their windows of the elements of these indices, in the fewest bytes."""
     kernel, stride, padding, dilation, _ = windows
-    rest, place = indices.to(torch.int32), torch.zeros((), dtype=torch.int32)
+    rest, position = indices.to(torch.int32), torch.zeros((), dtype=torch.int32)
     length = 1
     for d in reversed(range(len(sizes))):
         first = torch.arange(indices.shape[d - len(sizes)], dtype=torch.int32) * stride[d] - padding[d]
         here = rest % sizes[d] if d else rest
         digit = (here - first.reshape([-1, *[1] * (len(sizes) - 1 - d)])) // dilation[d]
-        place, rest, length = place + digit * length, rest // sizes[d], length * kernel[d]
-    return place.to(torch.int8 if length <= 127 else torch.int16 if length < 2**15 else torch.int32)
+        position, rest, length = position + digit * length, rest // sizes[d], length * kernel[d]
+    return position.to(torch.int8 if length <= 127 else torch.int16 if length < 2**15 else torch.int32)
 
 
 def _come_from_pooling(indices: torch.Tensor, value: torch.Tensor, windows: Windows) -> bool:
@@ -174,8 +174,8 @@ def indexed_pool_backward(grad: torch.Tensor, value: torch.Tensor, indices: torc
     """Return the gradient of a pooling whose indices say where its results come from, in the last `rank` dimensions."""
     lead, sizes = value.shape[:-rank], value.shape[-rank:]
     zeros = torch.zeros([*lead, math.prod(sizes)], dtype=grad.dtype)
-    found: torch.Tensor = aten.scatter_add(zeros, -1, indices.flatten(-rank), grad.flatten(-rank))
-    return found.reshape(value.shape)
+    gradient: torch.Tensor = aten.scatter_add(zeros, -1, indices.flatten(-rank), grad.flatten(-rank))
+    return gradient.reshape(value.shape)
 
 
 def max_unpool(rank: int) -> Callable[..., torch.Tensor]:
@@ -192,20 +192,20 @@ def max_unpool(rank: int) -> Callable[..., torch.Tensor]:
 def adaptive_max_pool(value: torch.Tensor, counts: Sequence[int]) -> Any:
     """aten.adaptive_max_pool2d and adaptive_max_pool3d, and places: of the first largest element, or the last NaN."""
     rank, sizes = len(counts), value.shape[-len(counts) :]
-    found, place = value, torch.zeros_like(value, dtype=torch.int64)
+    maxima, position = value, torch.zeros_like(value, dtype=torch.int64)
     for d, (size, count) in enumerate(zip(sizes, counts, strict=True)):
         axis = d - rank
         here, window = torch.arange(size), torch.arange(count).unsqueeze(-1)
         inside = (here >= window * size // count) & (here < ((window + 1) * size + count - 1) // count)
-        moved = torch.where(inside, found.transpose(axis, -1).unsqueeze(-2), float("-inf"))
+        moved = torch.where(inside, maxima.transpose(axis, -1).unsqueeze(-2), float("-inf"))
         # The first of the largest in the order of the image: its place has the dimensions before in its first digits.
-        digits = (place.transpose(axis, -1) * size + here).unsqueeze(-2)
+        digits = (position.transpose(axis, -1) * size + here).unsqueeze(-2)
         most = moved.amax(-1, keepdim=True)
         first = torch.where(inside & (moved == most), digits, math.prod(sizes)).amin(-1)
         last = torch.where(inside & moved.isnan(), digits, -1).amax(-1)
-        place = torch.where(last < 0, first, last).transpose(axis, -1)
-        found = most.squeeze(-1).transpose(axis, -1)
-    return found, place
+        position = torch.where(last < 0, first, last).transpose(axis, -1)
+        maxima = most.squeeze(-1).transpose(axis, -1)
+    return maxima, position
 
 
 def poolings() -> dict[Any, Callable[..., Any]]:
@@ -239,8 +239,8 @@ def _plain(operation: Any, rank: int) -> Callable[..., Any]:
         padding = each_dim(padding or [0], rank)
         cut = _cut(value.shape[-rank:], *windows, padding)
         if value.dim() == rank + 1:
-            found = operation(value.unsqueeze(0), *cut, padding, *args, **kwargs)
-            return tuple(each.squeeze(0) for each in found) if isinstance(found, (list, tuple)) else found.squeeze(0)
+            pooled = operation(value.unsqueeze(0), *cut, padding, *args, **kwargs)
+            return tuple(each.squeeze(0) for each in pooled) if isinstance(pooled, (list, tuple)) else pooled.squeeze(0)
         return NotImplemented if is_whole and cut == windows else operation(value, *cut, padding, *args, **kwargs)
 
     return decomposed

@@ -25,9 +25,9 @@ def nearest(operation: Any, *, always: bool = False) -> Callable[..., Any]:
     """
 
     def decomposed(value: Any, sizes: Sequence[Any] | None, factors: Sequence[float] | None) -> Any:
-        given = value.shape[2:]
-        fixed = all(isinstance(n, int) for n in (*given, *(sizes or ())))
-        if always or (fixed and _differs(given, sizes, factors)):
+        lengths = value.shape[2:]
+        fixed = all(isinstance(n, int) for n in (*lengths, *(sizes or ())))
+        if always or (fixed and _differs(lengths, sizes, factors)):
             return decomposition_table[operation](value, sizes, factors)
         return NotImplemented
 
@@ -104,21 +104,21 @@ def _linear(
         images = byte_resizing.resized(value, sizes, align_corners, factors, byte_resizing.LINEAR)
         if images is not NotImplemented:
             return images
-    found = value.float() if dtype in (torch.float16, torch.bfloat16) else value
+    resized = value.float() if dtype in (torch.float16, torch.bfloat16) else value
     for dim in reversed(range(2, value.dim())):
-        given, wanted, factor = value.shape[dim], sizes[dim - 2], factors[dim - 2]
-        if statically_known_true(given == wanted):
+        length, wanted, factor = value.shape[dim], sizes[dim - 2], factors[dim - 2]
+        if statically_known_true(length == wanted):
             continue
-        place = torch.arange(wanted, dtype=found.dtype)
+        position = torch.arange(wanted, dtype=resized.dtype)
         if align_corners:
-            place = place * ((given - 1) / (wanted - 1) if wanted > 1 else 0.0)
+            position = position * ((length - 1) / (wanted - 1) if wanted > 1 else 0.0)
         else:
-            place = ((place + 0.5) * (1 / factor if factor else given / wanted) - 0.5).clamp(min=0)
-        low = place.long()
-        weight = (place - low).clamp(0, 1).reshape([-1, *[1] * (value.dim() - 1 - dim)])
-        low_value, high_value = (found.index_select(dim, n) for n in (low, (low + 1).clamp(max=given - 1)))
-        found = low_value * (1 - weight) + high_value * weight
-    return found.to(dtype)
+            position = ((position + 0.5) * (1 / factor if factor else length / wanted) - 0.5).clamp(min=0)
+        low = position.long()
+        weight = (position - low).clamp(0, 1).reshape([-1, *[1] * (value.dim() - 1 - dim)])
+        low_value, high_value = (resized.index_select(dim, n) for n in (low, (low + 1).clamp(max=length - 1)))
+        resized = low_value * (1 - weight) + high_value * weight
+    return resized.to(dtype)
 
 
 def smooth_linear(
@@ -161,13 +161,13 @@ def _smooth(
     if not value.is_floating_point() or not all(isinstance(n, int) for n in (*value.shape[2:], *sizes)):
         return NotImplemented
     for dim in (3, 2):
-        given, wanted, factor = value.shape[dim], sizes[dim - 2], factors[dim - 2]
+        length, wanted, factor = value.shape[dim], sizes[dim - 2], factors[dim - 2]
         if align_corners:
-            step = (given - 1) / (wanted - 1) if wanted > 1 else 0.0
+            step = (length - 1) / (wanted - 1) if wanted > 1 else 0.0
         else:
-            step = 1 / factor if factor else given / wanted
-        if (wanted, step) != (given, 1):
-            places, weights, inside = _windows(given, wanted, step, kernel, radius)
+            step = 1 / factor if factor else length / wanted
+        if (wanted, step) != (length, 1):
+            places, weights, inside = _windows(length, wanted, step, kernel, radius)
             behind = [1] * (3 - dim)
             apart = value.index_select(dim, places.reshape(-1)).unflatten(dim, list(places.shape))
             apart = torch.where(inside.reshape(*places.shape, *behind), apart, 0.0)  # none is infinite

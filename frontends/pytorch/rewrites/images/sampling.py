@@ -92,5 +92,5 @@ def _elements(value: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Te
     known = (x >= 0) & (x < columns) & (y >= 0) & (y < rows)
     x, y = (torch.where(known, each, 0.0).long() for each in (x, y))
     images, channels = (torch.arange(size) for size in value.shape[:2])
-    found = value[images.reshape([-1, 1, 1, 1]), channels.reshape([-1, 1, 1]), y, x]
-    return torch.where(known, found, 0.0)
+    elements = value[images.reshape([-1, 1, 1, 1]), channels.reshape([-1, 1, 1]), y, x]
+    return torch.where(known, elements, 0.0)

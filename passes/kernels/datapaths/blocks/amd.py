@@ -105,8 +105,8 @@ def _sum_to_odd(code: Code, terms: Sequence[Value]) -> Value:
     plain = terms[0]
     for n, term in enumerate(terms):
         plain = code.binary("addf", plain, term) if n else plain
-        for place, each in enumerate(expansion):
-            term, expansion[place] = emit_two_sum(code, term, each)
+        for index, each in enumerate(expansion):
+            term, expansion[index] = emit_two_sum(code, term, each)
         expansion.append(term)
     for _ in range(2):
         for n in range(len(expansion) - 1):

@@ -128,8 +128,8 @@ def highest_powers(m: Micro, products: Products, count: int) -> list[Value]:
 
 def scales_of(m: Micro, tops: list[Value]) -> list[Value]:
     """Append what takes the last bit that is kept below a power of two to 1."""
-    code, one = m.code, (2 * F32.bias + m.setting.fma.datapath["bits"]) << F32.significand_bits
-    return [code.cast("bitcast", code.binary("subi", code.int(one), top), "f32") for top in tops]
+    code, exponent_sum = m.code, (2 * F32.bias + m.setting.fma.datapath["bits"]) << F32.significand_bits
+    return [code.cast("bitcast", code.binary("subi", code.int(exponent_sum), top), "f32") for top in tops]
 
 
 def cut_sums(m: Micro, products: Products, scales: list[Value], starts: list[Value]) -> list[Value]:

@@ -114,8 +114,8 @@ def in_blocks(block: Block, cheap: CheapBlock | None = None) -> Datapath:
     """
 
     def step(code: Code, fma: Fma, a: Parts, b: Parts, c: Value, drawn: Drawn) -> Value:
-        (found,) = block(code, fma, Products(1, pair=(a, b)), [c], [drawn])
-        return found
+        (total,) = block(code, fma, Products(1, pair=(a, b)), [c], [drawn])
+        return total
 
     def walk(m: Micro, first: Value, end: Value, values: Accumulators) -> Accumulators:
         within = m.setting.fma.datapath.within

@@ -35,8 +35,8 @@ def applies(fma: Fma) -> bool:
 
 def limits(s: Setting) -> Guard | None:
     """As without the mode, but no operand may be subnormal, that of the lanes neither when it is scaled."""
-    found = guarded.guard(s.fma)
-    return None if found is None else replace(found, normal=True, least=s.fma.acc.format.emin)
+    guard = guarded.guard(s.fma)
+    return None if guard is None else replace(guard, normal=True, least=s.fma.acc.format.emin)
 
 
 def scale(s: Setting) -> float:

@@ -148,8 +148,8 @@ def together(s: Setting) -> int:
     units stay busy only if operations for both kinds alternate. More than two accumulators take too many registers.
     """
     fma, fmt = s.fma, s.fma.acc.format
-    one = fma.is_one_fma or (fma.product is None and len(fma.terms) == 1 and fmt.parts == 3)
-    return 1 if one else 2
+    single_fma = fma.is_one_fma or (fma.product is None and len(fma.terms) == 1 and fmt.parts == 3)
+    return 1 if single_fma else 2
 
 
 _FP32 = FORMATS["fp32"]

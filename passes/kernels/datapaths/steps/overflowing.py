@@ -45,14 +45,14 @@ def applies(fma: Fma) -> bool:
 
 def _bounded(fma: Fma) -> list[Conversion]:
     """The conversions of an operator beyond whose largest number are infinities or NaN, which binary32 could hold."""
-    found = [to for to in (fma.product, fma.acc) if to is not None]
-    return [to for to in found if not to.format.is_full_range and not guarded.saturates(to)]
+    conversions = [to for to in (fma.product, fma.acc) if to is not None]
+    return [to for to in conversions if not to.format.is_full_range and not guarded.saturates(to)]
 
 
 def limits(s: Setting) -> Guard | None:
     """As without the scale, but only the accumulators at entry are bounded: they are finite."""
-    found = guarded.guard(s.fma)
-    return None if found is None else replace(found, largest=s.fma.acc.format.emax + 3, entry=True)
+    guard = guarded.guard(s.fma)
+    return None if guard is None else replace(guard, largest=s.fma.acc.format.emax + 3, entry=True)
 
 
 def scale(s: Setting) -> float:

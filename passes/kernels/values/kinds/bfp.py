@@ -88,8 +88,8 @@ class BfpCode(GroupCode):
         chunks = []
         for n in range(1, parts):
             # What lies above the chunks that are left; where there is an odd number of bits, the last one has one.
-            place = 2.0 ** (self.fmt.magnitude_bits - n * CHUNK)
-            top = code.unary("math.trunc", code.binary("mulf", units, code.f32(1 / place)))
-            chunks.append(code.binary("mulf", top, code.f32(place)))
+            weight = 2.0 ** (self.fmt.magnitude_bits - n * CHUNK)
+            top = code.unary("math.trunc", code.binary("mulf", units, code.f32(1 / weight)))
+            chunks.append(code.binary("mulf", top, code.f32(weight)))
             units = code.binary("subf", units, chunks[-1])
         return [scale_up(code, chunk, scaling) for chunk in (*chunks, units)]
