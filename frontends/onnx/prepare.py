@@ -24,7 +24,7 @@ from numc.frontends.onnx.exported import exported_words, words_of
 from numc.frontends.onnx.folding.fold import fold, is_weight
 from numc.frontends.onnx.loops.emit import DOMAIN
 from numc.frontends.onnx.loops.keep import bodies_of, keep
-from numc.frontends.onnx.loops.write import write_loops
+from numc.frontends.onnx.loops.write_loops import write_loops
 from numc.frontends.onnx.old_opsets import convert_version, opset_of
 from numc.frontends.onnx.reading.budget import Budget
 from numc.frontends.onnx.reading.read import label, origin, unsupported

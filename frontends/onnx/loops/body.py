@@ -176,7 +176,7 @@ class Body:
 
 @dataclass(frozen=True)
 class Collected:
-    """What each step gives: a value of the body, its sizes, of which free ones are names, and its type."""
+    """A value of the body that each step gives, its sizes, of which free ones are names, and its type."""
 
     name: str
     sizes: tuple[int | str, ...]

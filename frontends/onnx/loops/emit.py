@@ -1,4 +1,4 @@
-"""A loop that is kept, as a node of a domain that no rule knows, until all else is prepared; write.py makes it a Loop.
+"""A loop that is kept, as a node of a domain that no rule knows, until all else is prepared; write_loops.py makes it a Loop.
 
 It reads what its body reads of the graph around it. What the steps give is added to a tensor that they hand on. Runs in
 the worker.
@@ -6,7 +6,7 @@ the worker.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +25,7 @@ _SCALAR = helper.make_tensor_type_proto(TensorProto.INT64, [])
 
 @dataclass(frozen=True)
 class _State:
-    """What steps hand on: its value before the first one, its type, and its names before and after a step."""
+    """A value that steps hand on: what it is before the first one, its type, its names before and after a step."""
 
     start: str
     kind: TypeProto
@@ -62,7 +62,8 @@ def emit(node: Node, ready: Ready, *, count: str, start: str, axes: Sequence[int
     ]
     collecting = [_collecting(node, ready, *each) for each in zip(ready.collected, backwards, strict=True)]
     states += [*own, *(state for more, _ in collecting for state in more)]
-    _end(graph, states, number if is_counted else "number of the loop#", goes_on, condition, ready.after)
+    ends = {number if is_counted else "number of the loop#": TensorProto.INT64, goes_on: TensorProto.BOOL}
+    _end(graph, states, ends=ends, condition=condition, after=ready.after)
     results = [node.fresh() for _ in states]
     attributes = {
         BODY: graph.SerializeToString(),
@@ -85,13 +86,16 @@ def emit(node: Node, ready: Ready, *, count: str, start: str, axes: Sequence[int
 
 
 def _end(
-    graph: onnx.GraphProto, states: Sequence[_State], number: str, goes_on: str, condition: str, after: Sequence[str]
+    graph: onnx.GraphProto, states: Sequence[_State], *, ends: Mapping[str, int], condition: str, after: Sequence[str]
 ) -> None:
-    """Give the graph of a body the inputs and the outputs that a Loop has; after: results that become such."""
+    """Give the graph of a body the inputs and the outputs that a Loop has.
+
+    ends: the types of the number of a step, and of whether there is one. condition: whether there is another step.
+    after: results that become outputs.
+    """
     graph.value_info.extend(value for value in graph.output if value.name not in after)
     del graph.input[:], graph.output[:]
-    graph.input.append(onnx.ValueInfoProto(name=number, type=_SCALAR))
-    graph.input.append(helper.make_tensor_value_info(goes_on, TensorProto.BOOL, []))
+    graph.input.extend(helper.make_tensor_value_info(name, dtype, []) for name, dtype in ends.items())
     graph.input.extend(onnx.ValueInfoProto(name=state.before, type=state.kind) for state in states)
     graph.output.append(helper.make_tensor_value_info(condition, TensorProto.BOOL, []))
     graph.output.extend(onnx.ValueInfoProto(name=state.after, type=state.kind) for state in states)

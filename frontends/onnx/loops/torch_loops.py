@@ -12,7 +12,7 @@ _ALWAYS = 2**63 - 1
 
 
 def loops_by_torch(module: ir.Module) -> None:
-    """Replace every Loop that write.py has written, in place."""
+    """Replace every Loop that write_loops.py has written, in place."""
     with module.context:
         for op in operations(module):
             if op.name == "torch.operator" and ir.StringAttr(op.attributes["name"]).value == "onnx.Loop":
