@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from example_scripts import example, refused
+from numc.studies.uncertainty.paired import of_differences
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("sklearn")
@@ -108,5 +109,22 @@ def test_page_has_the_tables_of_its_results(run: ModuleType) -> None:
         assert table(results, run.FULL, lows, seeds) in page
     sweeps = run.tables.sweeps(results, run.FULL, seeds)
     assert sweeps in page
-    shown = [table.count("**") // 2 for table in (run.tables.qualities(results, run.FULL, lows, seeds), sweeps)]
-    assert shown == [0, 1], "differences that exclude zero, as the page says"
+    qualities = run.tables.qualities(results, run.FULL, lows, seeds).splitlines()
+    shown = {row.split("|")[1].strip() for row in qualities if "**" in row}
+    assert shown == {"ResNet, magnified", "seq2seq, magnified"}
+    swept = {name: [r for r in sweeps.splitlines() if r.startswith(f"| {name}")] for name in ("ResNet", "seq2seq")}
+    assert {name: "".join(mine).count("**") // 2 for name, mine in swept.items()} == {"ResNet": 9, "seq2seq": 1}
+    minutes = sum(r.outcome.cpu_seconds for r in results.all) / 60
+    assert f"They took {minutes:.0f} minutes of CPU time" in page
+
+
+def test_the_page_says_what_the_rule_brings_back(run: ModuleType) -> None:
+    page = " ".join(PAGE.read_text().split())
+    results = run.Results(PAGE.with_suffix("") / "results.jsonl", run.Outcome)
+    images, low = run.FULL[0], run.LOWS["magnified"]
+    (dynamic,) = (one.name for one in run.settings.of_tables([low]) if one.name.startswith("dynamic: mp"))
+    mine, base = ([o.quality for o in results.runs(images, name, range(run.SEEDS))] for name in (dynamic, low))
+    against = of_differences(mine, base)
+    assert f"it is {-against.mean:.2f} points below *low* ({against.low:+.2f} to {against.high:+.2f})" in page
+    assert f"better in {sum(a > b for a, b in zip(mine, base, strict=True))} of {run.SEEDS} seeds" in page
+    assert against.visible == pytest.approx(0.5, abs=0.05), "half a point could have been seen"

@@ -141,3 +141,14 @@ def test_page_has_the_tables_of_its_results(run: ModuleType) -> None:
         tables = run.report.Report(run.FULL, [operator], found).text().split("\n\n")
         assert all(part in page for part in tables if part.startswith("|"))
         assert ("sums in fp32" in tables[-1]) == (operator == "FMAC-8")
+    words = " ".join(page.split())
+    minutes = sum(result.outcome.cpu_seconds for result in results.all) / 60
+    assert f"They took {minutes:.0f} minutes of CPU time" in words
+    names = [f"1/5/10/d {operator}" for operator in ("FMACS", "FMAC-8")]
+    found = {(task, name): results.runs(task, name, range(run.SEEDS)) for task in run.FULL for name in ("fp32", *names)}
+    learned = run.report.Report(run.FULL, ["FMAC-8", "FMACS"], found).learned
+    wide, narrow = ([f"{100 * (1 - np.mean(learned(task, name))):.0f}" for task in run.FULL[:2]] for name in names)
+    (lstm,) = (task for task in run.FULL if task.name == "lstm")
+    last = [f"{100 * (1 - np.mean(learned(lstm, name))):.0f}" for name in names]
+    assert f"{wide[0]}, {wide[1]} and {last[0]} % of what fp32 learns in the ResNet, the transformer and the" in words
+    assert f"where FMAC-8 loses {narrow[0]}, {narrow[1]} and {last[1]} %" in words

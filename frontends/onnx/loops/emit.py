@@ -1,4 +1,4 @@
-"""A loop that is kept, as a node of a domain that no rule knows, until all else is prepared; write_loops.py makes it a Loop.
+"""A loop that is kept, as a node of a domain that no rule knows until all else is prepared (write_loops.py writes it).
 
 It reads what its body reads of the graph around it. What the steps give is added to a tensor that they hand on. Runs in
 the worker.
