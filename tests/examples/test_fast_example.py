@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from example_scripts import example, refused
-from numc.studies.uncertainty.paired import of_mean
+from numc.studies.uncertainty.paired import Interval, of_differences, of_mean
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("sklearn")
@@ -98,3 +98,26 @@ def test_the_words_of_the_page_are_those_of_the_results(run: ModuleType) -> None
     assert lost["INT8"].low > -0.205
     minutes = sum(result.outcome.cpu_seconds for result in results.all) / 60
     assert f"they took {minutes:.0f} minutes of CPU time" in PAGE.read_text()
+
+
+def test_the_words_about_figures_10_and_20_are_those_of_the_results(run: ModuleType) -> None:
+    page = " ".join(PAGE.read_text().split())
+    results = run.Results(ROOT / "docs" / "fast" / "results.jsonl", run.Outcome)
+
+    def against(name: str, other: str) -> Interval:
+        mine, base = ([o.quality for o in results.runs(run.FULL, which, range(run.SEEDS))] for which in (name, other))
+        return of_differences(mine, base)
+
+    steps = against("first half of the steps", "second half of the steps")
+    layers = against("second half of the layers", "first half of the layers")
+    for part, worse in ((steps, "better than in the second"), (layers, "worse than in the last five")):
+        assert part.low > 0
+        assert f"{part.mean:.1f} points {worse} ({part.low:.1f} to {part.high:.1f}" in page
+    narrow, wide = ([against(f"g = {g}, m = {m + 1}", f"g = {g}, m = {m}") for g in (8, 16, 32)] for m in (3, 4))
+    assert f"from 3 to 4 bits by {min(x.mean for x in narrow):.1f} to {max(x.mean for x in narrow):.1f} points" in page
+    assert all(x.low > 0 for x in (*narrow, *wide[1:]))
+    assert not wide[0].excludes_zero
+    assert f"from 4 to 5 bits by {wide[1].mean:.1f} and {wide[2].mean:.1f} points" in page
+    groups = [against(f"g = 32, m = {m}", f"g = 8, m = {m}") for m in (2, 3, 4, 5)]
+    assert [x.excludes_zero for x in groups] == [True, True, True, False]
+    assert "groups of 32 lose {:.1f}, {:.1f} and {:.1f} points more".format(*(-x.mean for x in groups[:3])) in page
