@@ -111,7 +111,7 @@ def prepare(
     # The converter turns attributes such as axes into new constants, on which shapes depend.
     constants.update(_take_constants(model.graph))
     model, inside = _keep_loops(model, constants, opsets, bodies, rewriting.kinds)
-    has_branches = has_branches or bool(inside)
+    has_branches = has_branches or any(node.domain == DOMAIN for node in model.graph.node)
     if any((node.domain, node.op_type) in QUANTISED for node in model.graph.node):
         # While the types are those of the file.
         model = _settled(model, constants, budget, rewriting, QUANTISED)

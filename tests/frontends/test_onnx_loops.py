@@ -247,6 +247,17 @@ def test_a_loop_longer_than_can_be_unrolled(tmp_path: Path) -> None:
             {"w": W},
             "a step takes 's' with 2 dimensions and gives 0",
         ),
+        (
+            COUNTED.replace("(float[n, 4] x,", "(float[n, 4] x, uint16[4] v,").replace("<to = 1> (i)", "<to = 1> (v)"),
+            {"w": W},
+            "'v' is uint16, which only a loop takes that is unrolled: want another type, or a number of steps that is "
+            "known, by values={...} or --value",
+        ),
+        (
+            COUNTED.replace("float[n, 4] r", "seq(float[n, 4]) r").replace("Mul (q, number)", "SequenceConstruct (q)"),
+            {"w": W},
+            "its steps hand on sequences, which only a loop does that is unrolled",
+        ),
     ],
 )  # fmt: skip
 def test_what_is_refused(tmp_path: Path, text: str, constants: dict[str, Any], told: str) -> None:

@@ -20,9 +20,6 @@ Array = npt.NDArray[np.generic]
 Prepare = Callable[[onnx.ModelProto, Mapping[str, Array]], Any]
 """Makes a Prepared of a model, given the values of initialisers that it has without data."""
 
-_ROUNDS = 4
-"""How often the sizes that a body takes are made freer, until it gives what it takes."""
-
 
 @dataclass
 class Body:
@@ -65,8 +62,10 @@ class Body:
 
     def prepared(self) -> Ready:
         """Prepare the body for states of sizes that it also gives. Raises RefusedError or NumcError if that fails."""
+        if any(value.type.WhichOneof("value") == "sequence_type" for value in self.graph.output):
+            raise RefusedError("its steps hand on sequences, which only a loop does that is unrolled")
         types = {name: self._type(start) for name, start in self.states.items()}
-        for _ in range(_ROUNDS):
+        while True:  # each time, one size more is free
             model, read, large = self._model(types)
             try:
                 done = self.prepare(model, large)
@@ -75,7 +74,6 @@ class Body:
             if not self._freer(types, done.outputs):
                 self.words = done.nodes
                 return self._ready(types, read, done)
-        raise RefusedError("the sizes of what its steps hand on change from step to step")
 
     def _step(self, what: object) -> str:
         """The name of a node in the body that the model does not have."""
@@ -85,10 +83,13 @@ class Body:
         """The type of a value around the loop, in which every free size has a name."""
         kind = TypeProto.FromString((self.emitted.get(name) or self.node.type_of(name)).SerializeToString())
         dtype = kind.tensor_type.elem_type
-        if dtype in CARRIED or not dtype:
-            raise RefusedError(f"'{name}' is of {TensorProto.DataType.Name(dtype)}, which its steps cannot hand on")
-        if not kind.tensor_type.HasField("shape"):
+        if not dtype or not kind.tensor_type.HasField("shape"):
             raise RefusedError(f"'{name}' has no known rank: give shapes={{...}} or --shape for the inputs")
+        if dtype in CARRIED:
+            raise RefusedError(
+                f"'{name}' is {CARRIED[dtype].name}, which only a loop takes that is unrolled: want another type, or a "
+                "number of steps that is known, by values={...} or --value"
+            )
         for axis, dim in enumerate(kind.tensor_type.shape.dim):
             if not dim.HasField("dim_value") and not dim.dim_param:
                 dim.dim_param = f"{name}[{axis}]"
@@ -132,10 +133,8 @@ class Body:
 
     def _freer(self, types: Mapping[str, TypeProto], outputs: Sequence[Any]) -> bool:
         """Make free what steps do not leave as it is, and return whether there was such a size."""
-        found = False
+        changed = False
         first = 1 if self.condition else 0
-        if len(outputs) != first + len(self.results):
-            raise RefusedError("its steps hand on sequences")
         for (name, kind), output in zip(types.items(), outputs[first:], strict=False):
             dims = kind.tensor_type.shape.dim
             if helper.tensor_dtype_to_np_dtype(kind.tensor_type.elem_type) != np.dtype(output.dtype):
@@ -146,8 +145,8 @@ class Body:
                 own = f"{name}#[{axis}]"  # of this step alone
                 is_fixed = dim.HasField("dim_value")
                 if dim.dim_value != size if is_fixed else dim.dim_param not in (own, output.symbols[axis]):
-                    dim.dim_param, found = own, True
-        return found
+                    dim.dim_param, changed = own, True
+        return changed
 
     def _ready(self, types: Mapping[str, TypeProto], read: Sequence[str], done: Any) -> Ready:
         graph = done.model.graph
