@@ -153,7 +153,7 @@ def layer_errors(comparison: ComparisonData) -> Chart | None:
     others = [result for result in comparison.results[1:] if result.layers]
     if not others:
         return None
-    count = len(layer_names(comparison))
+    count = 1 + max(layer.position for result in comparison.results for layer in result.layers)
     every = next(step for power in itertools.count() for step in (10**power, 2 * 10**power, 5 * 10**power)
                  if count / step <= 7 or count <= 10)  # fmt: skip
     x = Axis("contraction, in program order", -0.4, max(count - 0.6, 0.6),

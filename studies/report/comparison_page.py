@@ -164,7 +164,8 @@ def _scatters(comparison: ComparisonData) -> list[Chart]:
 
 def _layer_rows(comparison: ComparisonData) -> list[dict[str, Any]]:
     rows = []
-    for n, name in enumerate(charts.layer_names(comparison)):
+    layers = comparison.results[0].layers  # those that have run: positions may have gaps
+    for n, name in zip([layer.position for layer in layers], charts.layer_names(comparison), strict=True):
         cells = []
         for result in comparison.results[1:]:
             error = next((layer.error for layer in result.layers if layer.position == n), None)

@@ -72,14 +72,14 @@ def test_what_the_page_says(run: ModuleType) -> None:
         assert all(of[arm].high < 0 for arm in ("lowbfp", "midbfp", "FAST"))
         assert of["lowbfp"].mean < of["FAST"].mean < of["highbfp"].mean
         assert (of["FAST"].mean > of["midbfp"].mean) == (name in ("transformer", "detector"))
-        assert of["int8"].mean > -0.7
+        assert of["int8"].mean > -0.8
         published = run.network_tables.PUBLISHED[name][1]
         assert of["int8"].visible < -published[1] > 2.2
-    assert sorted(round(-of["lowbfp"].mean, 1) for of in lost.values())[::4] == [2.5, 58.5]
+    assert sorted(round(-of["lowbfp"].mean, 1) for of in lost.values())[::4] == [2.5, 60.5]
     convolutional = [of["midbfp"].mean for name, of in lost.items() if name != "transformer"]
-    assert [round(-max(convolutional), 1), round(-min(convolutional), 1)] == [0.5, 7.1]
-    assert round(-lost["transformer"]["midbfp"].mean) == 40
-    assert round(-lost["transformer"]["highbfp"].mean) == 26
+    assert [round(-max(convolutional), 1), round(-min(convolutional), 1)] == [0.6, 7.7]
+    assert round(-lost["transformer"]["midbfp"].mean) == 41
+    assert round(-lost["transformer"]["highbfp"].mean) == 28
     assert min(lost, key=lambda name: lost[name]["FAST"].mean) == "mobilenet"
     (of_transformer,) = (by_arm for task, by_arm in runs.items() if task.name == "transformer")
     of_operators = run.Results(PAGE.with_name("bf16xn") / "results.jsonl", run.Outcome).all
