@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,6 @@ from formats import ARITHMETICS, BASE
 from networks import NETWORKS, Network
 
 import numc
-
-BATCH = 10
 
 
 @dataclass(frozen=True)
@@ -69,10 +67,8 @@ class Measurement:
     def _outputs(self, label: str, items: slice) -> npt.NDArray[np.float32]:
         arithmetic = ARITHMETICS[label]
         program = self._program(arithmetic.fma)
-        chosen = {} if arithmetic.widths is None else {"widths": arithmetic.widths}
-        inputs = self.network.inputs[items]
-        parts = [program(inputs[n : n + BATCH], **chosen) for n in range(0, len(inputs), BATCH)]
-        return np.concatenate(parts)
+        chosen = program if arithmetic.widths is None else partial(program, widths=arithmetic.widths)
+        return self.network.run(chosen, self.network.inputs[items])
 
     def _compile(self, fma: str | None) -> Any:
         return numc.compile(self.network.file) if fma is None else numc.compile(self.network.file, fma=fma)

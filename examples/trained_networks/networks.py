@@ -14,13 +14,24 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import reading
+import recordings
 import typed_files
 from sources import of_package
 
-INSTALL = "--no-deps rapidocr-onnxruntime magika"
+INSTALL = "--no-deps rapidocr-onnxruntime magika silero-vad"
+BATCH = 10
 TURN_WIDTH = 192
 NOISE = {"text": 0.25, "turn": 0.05}
 """The standard deviation of the noise on shades from 0 to 1."""
+
+
+Run = Callable[[Callable[..., Any], npt.NDArray[Any]], npt.NDArray[np.float32]]
+"""From a program and the inputs of some items to their outputs."""
+
+
+def in_batches(program: Callable[..., Any], inputs: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """Return the outputs of a program of one input with several items."""
+    return np.concatenate([program(inputs[n : n + BATCH]) for n in range(0, len(inputs), BATCH)])
 
 
 @dataclass(frozen=True)
@@ -28,7 +39,7 @@ class Network:
     """A network in a file of a package, and its items.
 
     inputs: of all items, [n, ...]. answer: from the outputs of one item to a text. score: from the number of an item
-    and the answer to how right it is, 0 to 1.
+    and the answer to how right it is, 0 to 1. run: how a program is run.
     """
 
     name: str
@@ -36,6 +47,7 @@ class Network:
     inputs: npt.NDArray[Any]
     answer: Callable[[npt.NDArray[np.float32]], str]
     score: Callable[[int, str], float]
+    run: Run = in_batches
 
     @property
     def digest(self) -> str:
@@ -94,7 +106,33 @@ def file_types() -> Network:
     )
 
 
-NETWORKS: dict[str, Callable[[], Network]] = {"text": recogniser, "turn": turns, "file": file_types}
+def speech() -> Network:
+    """Return Silero's detector of speech, an answer of which is 0 or 1 for each frame. Raises DataError."""
+    file = of_package("silero_vad", "data", "silero_vad_16k_sequence.onnx", install=INSTALL)
+    inputs, labels = recordings.pieces()
+    state = np.zeros((1, 1, 128), np.float32)
+
+    def run(program: Callable[..., Any], some: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+        probabilities = [program(each, state, state)["speech_probs"] for each in some]
+        return np.stack(probabilities)[:, recordings.PIECE :]
+
+    return Network(
+        "speech",
+        file,
+        inputs,
+        lambda outputs: "".join("01"[int(each > 0.5)] for each in outputs),
+        lambda item, answer: float(np.mean([each == "01"[int(label)] for each, label in
+                                            zip(answer, labels[item], strict=True)])),
+        run,
+    )  # fmt: skip
+
+
+NETWORKS: dict[str, Callable[[], Network]] = {
+    "text": recogniser,
+    "turn": turns,
+    "file": file_types,
+    "speech": speech,
+}
 
 
 def _ocr(name: str) -> Path:

