@@ -74,7 +74,10 @@ def call_checks(op: ir.Operation, conditions: ir.Attribute, number: int) -> None
     check.
     """
     value, *tensors = op.operands
-    with op.location, ir.InsertionPoint.at_block_begin(op.parent.parent.regions[0].blocks[0]):
+    module = op.parent
+    while module.parent is not None:  # the operator may be in a loop
+        module = module.parent
+    with op.location, ir.InsertionPoint.at_block_begin(module.regions[0].blocks[0]):
         function_type = ir.FunctionType.get([v.type for v in tensors], [])
         callee = func.FuncOp(f"{_OPERATOR}{_CHECK}.{number}", function_type, visibility="private")
         callee.attributes[_CONDITIONS] = conditions

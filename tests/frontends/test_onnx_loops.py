@@ -161,6 +161,50 @@ def test_loops_and_branches_in_a_loop(tmp_path: Path) -> None:
     compare(path, [{"x": x, "count": np.int64(count)} for x in rows(3, 1) for count in (0, 1, 5)])
 
 
+PICKS = """
+m (float[n] x, int64 count) => (float[n] y, int64[k] picks) {
+  y, picks = Loop (count, , x) <body = body (int64 i, bool go, float[n] s) => (bool go_on, float[n] t, int64 pick) {
+    go_on = Identity (go)
+    place = ArgMax <axis = 0, keepdims = 1> (s)
+    pick = Squeeze (place, axis)
+    t = ScatterElements <axis = 0> (s, place, low)
+  }>
+}"""
+
+
+def test_a_step_checks_its_nodes(tmp_path: Path) -> None:
+    """Whose conditions name them: the largest of nothing, and an index out of range."""
+    constants = {"axis": np.int64([0]), "low": np.float32([-100])}
+    path = saved(tmp_path, PICKS, **constants)
+    x = np.float32([3, 1, 4, 1.5, 9])
+    program = compare(path, [{"x": x, "count": np.int64(count)} for count in (1, 3)])
+    with pytest.raises(numc.NumcError, match=r"^an extreme of nothing has no place \(in 'y/place'\)$"):
+        program(x[:0], np.array(1))
+    wide = PICKS.replace("ScatterElements <axis = 0> (s, place, low)", "Add (s, u)").replace(
+        "t = Add", "u = Gather <axis = 0> (row, i)\n    t = Add"
+    )
+    program = numc.compile(saved(tmp_path, wide, row=np.float32([1, 2, 3]), axis=np.int64([0])))
+    with pytest.raises(numc.NumcError, match=r"^an index is out of range \(in 'y/u'\)$"):
+        program(x, np.array(4))
+
+
+CHOSEN = """
+m (float[n, 4] x, int64 count, bool flag) => (float[n, 4] y) {
+  y = If (flag) <then_branch = yes () => (float[n, 4] a) {
+      a = Loop (count, , x) <body = body (int64 i, bool go, float[n, 4] s) => (bool go_on, float[n, 4] u) {
+        go_on = Identity (go)
+        u = Add (s, x)
+      }>
+    }, else_branch = no () => (float[n, 4] b) { b = Neg (x) }>
+}"""
+
+
+@pytest.mark.parametrize("opset", [11, 18])
+def test_a_loop_in_a_branch(tmp_path: Path, opset: int) -> None:
+    feeds = [{"x": x, "count": np.int64(3), "flag": np.bool_(flag)} for x in rows(3, 1) for flag in (True, False)]
+    compare(saved(tmp_path, CHOSEN, opset), feeds)
+
+
 SCAN = """
 m (float[4] start, float[t, 4] x, float[4, t2] back) => (float[4] y, float[4, k] z, float[k, 4] u) {
   y, z, u = Scan <num_scan_inputs = 2, scan_input_axes = [0, 1], scan_input_directions = [0, 1],

@@ -31,9 +31,11 @@ def branch(node: Node) -> None:
     if condition in node.constants:
         inline(node, then if node.constants[condition].any() else other, {}, node.proto.output, "")
         return
-    if not node.last:
-        raise RefusedError("its condition is computed")
     taken, otherwise = _named_results(then), _named_results(other)
+    is_named = taken is not None and otherwise is not None
+    # Loops have to be part of the graph before the conversion, after which none is kept.
+    if not node.last and (is_named or not any(map(_has_loop, (then, other)))):
+        raise RefusedError("its condition is computed")
     if taken is None or otherwise is None:
         # What the shapes of the results are becomes known when the branches are part of the graph.
         named = {}
@@ -47,6 +49,12 @@ def branch(node: Node) -> None:
         if to:
             _check_alike(node, yes, no, to)
             node.op("Where", node.op("Reshape", condition, node.ints()), yes, no, to=to)
+
+
+def _has_loop(graph: onnx.GraphProto) -> bool:
+    """Whether a loop is in a graph, or in one inside of it."""
+    inside = [inner for node in graph.node for a in node.attribute for inner in (a.g, *a.graphs)]
+    return any(node.op_type in LOOPS for node in graph.node) or any(map(_has_loop, inside))
 
 
 def _naming(values: list[str]) -> onnx.GraphProto:
