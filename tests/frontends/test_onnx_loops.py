@@ -46,7 +46,8 @@ def rows(*counts: int) -> list[np.ndarray]:
 
 
 COUNTED = """
-m (float[n, 4] x, int64 count) => (float[n, 4] y, float[k, n, 4] z) {
+m (float[n, 4] given, int64 count) => (float[n, 4] y, float[k, n, 4] z, float[n, 4] x) {
+  x = Neg (given)
   y, z = Loop (count, , x) <body = body (int64 i, bool go, float[n, 4] s)
       => (bool go_on, float[n, 4] t, float[n, 4] r) {
     go_on = Identity (go)
@@ -62,8 +63,8 @@ m (float[n, 4] x, int64 count) => (float[n, 4] y, float[k, n, 4] z) {
 @pytest.mark.parametrize("opset", [11, 18])
 def test_a_number_of_steps_from_a_run(tmp_path: Path, opset: int) -> None:
     """With values of the graph around the loop, the number of the step, and what each step gives."""
-    feeds = [{"x": x, "count": count} for x in rows(3, 1, 5) for count in (4, 0, 1, 17)]
-    compare(saved(tmp_path, COUNTED, opset, w=W), [{**f, "count": np.int64(f["count"])} for f in feeds])
+    feeds = [{"given": x, "count": np.int64(count)} for x in rows(3, 1, 5) for count in (4, 0, 1, 17)]
+    compare(saved(tmp_path, COUNTED, opset, w=W), feeds)
 
 
 def test_every_multiply_add_of_a_step_is_the_operators(tmp_path: Path) -> None:
@@ -75,7 +76,7 @@ def test_every_multiply_add_of_a_step_is_the_operators(tmp_path: Path) -> None:
         tanh = np.tanh(numc.matmul(state, W, fma="bf16_1_1").astype(np.float64)).astype(np.float32)
         each.append(tanh * np.float32(number))
         state = tanh + x
-    got = program(x, np.array(3))
+    got = program(-x, np.array(3))
     np.testing.assert_array_max_ulp(got["y"], state, 1)  # of tanh, which is not rounded rightly in one of 2^24
     np.testing.assert_array_max_ulp(got["z"], np.stack(each), 1)
     assert [each["fma"] for each in program.manifest["contractions"]] == ["bf16_1_1"]
@@ -114,6 +115,12 @@ m (float[n, 4] x, int64 count, bool start) => (float[n, 4] y, float[k, 4] z) {
     go_on = Less (largest, limit)
   }>
 }"""
+
+
+def test_operators_that_are_functions_read_what_is_around(tmp_path: Path) -> None:
+    text = BOTH.replace("go_on = Less (largest, limit)", "go_on = GreaterOrEqual (limit, largest)")
+    path = saved(tmp_path, text, axis=np.int64([0]), limit=np.float32(9))
+    compare(path, [{"x": np.abs(x), "count": np.int64(50), "start": np.bool_(True)} for x in rows(3, 1)])
 
 
 def test_a_condition_and_a_number_of_steps(tmp_path: Path) -> None:
@@ -267,7 +274,7 @@ def test_distances_as_sklearn_onnx_writes_them(tmp_path: Path) -> None:
 
 def test_a_loop_longer_than_can_be_unrolled(tmp_path: Path) -> None:
     text = COUNTED.replace(", int64 count", "").replace("Loop (count", "Loop (many")
-    program = compare(saved(tmp_path, text, w=W, many=np.int64(12_000)), [{"x": x} for x in rows(1)])
+    program = compare(saved(tmp_path, text, w=W, many=np.int64(12_000)), [{"given": x} for x in rows(1)])
     assert len(program.manifest["contractions"]) == 1
 
 
@@ -292,7 +299,7 @@ def test_a_loop_longer_than_can_be_unrolled(tmp_path: Path) -> None:
             "a step takes 's' with 2 dimensions and gives 0",
         ),
         (
-            COUNTED.replace("(float[n, 4] x,", "(float[n, 4] x, uint16[4] v,").replace("<to = 1> (i)", "<to = 1> (v)"),
+            COUNTED.replace("4] given,", "4] given, uint16[4] v,").replace("<to = 1> (i)", "<to = 1> (v)"),
             {"w": W},
             "'v' is uint16, which only a loop takes that is unrolled: want another type, or a number of steps that is "
             "known, by values={...} or --value",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import onnx
+from onnx import helper
 
 from numc.frontends.onnx.loops.emit import BODY, DOMAIN, READS
 from numc.frontends.onnx.rewrites.structure.control import rename
@@ -13,15 +14,21 @@ def write_loops(model: onnx.ModelProto) -> None:
     versions = [each for each in model.opset_import if each.domain != DOMAIN]
     del model.opset_import[:]
     model.opset_import.extend(versions)
-    for node in model.graph.node:
+    graph = model.graph
+    types = {value.name: value.type for value in [*graph.input, *graph.output, *graph.value_info]}
+    types |= {each.name: helper.make_tensor_type_proto(each.data_type, each.dims) for each in graph.initializer}
+    for node in graph.node:
         if node.domain == DOMAIN:
-            attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+            attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
             body = onnx.GraphProto.FromString(attributes[BODY])
             reads = [name.decode() for name in attributes[READS]]
             count = len(node.input) - len(reads)
-            _place(body, node.name, dict(zip(reads, node.input[count:], strict=True)))
+            around = list(node.input[count:])
+            _place(body, node.name, dict(zip(reads, around, strict=True)))
+            # torch-mlir looks for types in the body alone, where it expands operators that ONNX defines by functions.
+            body.value_info.extend(onnx.ValueInfoProto(name=name, type=types[name]) for name in dict.fromkeys(around))
             del node.attribute[:], node.input[count:]
-            node.attribute.append(onnx.helper.make_attribute("body", body))
+            node.attribute.append(helper.make_attribute("body", body))
             node.domain = ""
 
 
