@@ -74,10 +74,9 @@ def emit(node: Node, ready: Ready, *, count: str, start: str, axes: Sequence[int
     node.ops("Loop", inputs, results, domain=DOMAIN, **attributes)
     done = "" if is_counted else results.pop(0)
     for n, _ in enumerate(own):
+        value = results.pop(0)
         if node.output(n):
-            node.op("Identity", results.pop(0), to=node.output(n))
-        else:
-            results.pop(0)
+            node.op("Identity", value, to=node.output(n))
     for n, (axis, each, (more, together)) in enumerate(zip(axes, ready.collected, collecting, strict=True), len(own)):
         parts = [results.pop(0) for _ in more]
         if node.output(n):
