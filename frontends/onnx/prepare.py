@@ -28,6 +28,7 @@ from numc.frontends.onnx.loops.write_loops import write_loops
 from numc.frontends.onnx.old_opsets import convert_version, opset_of
 from numc.frontends.onnx.reading.budget import Budget
 from numc.frontends.onnx.reading.read import label, origin, unsupported
+from numc.frontends.onnx.reading.structure import names_read
 from numc.frontends.onnx.reading.tensors import MAX_ELEMENTS, check_tensor
 from numc.frontends.onnx.rewrite import Rewriting
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
@@ -183,6 +184,7 @@ def _keep_loops(
     while kept:  # the sizes of what one loop gives may be those that another takes
         model, kept = _infer_shapes(_with_constants(model, constants)), False
         graph, nodes, refused = model.graph, list[onnx.NodeProto](), dict[int, str]()
+        check_types(graph, graph, constants, opset_of(model), kinds)  # of loops, which are none for rules from here on
         types = {value.name: value.type for value in [*graph.input, *graph.output, *graph.value_info]}
         taken = {*types, *constants, *(name for node in graph.node for name in node.output)}
         for proto in graph.node:
@@ -193,6 +195,9 @@ def _keep_loops(
                     kept = True
                 except RefusedError as why:
                     refused[len(nodes)] = str(why)
+                except (LookupError, TypeError, ValueError) as error:
+                    refused[len(nodes)] = f"it is not what ONNX defines: {error}"
+                if len(nodes) in refused:
                     node.made.clear()
             for made in node.made:
                 made.name = proto.name if made.domain == DOMAIN else next(iter(made.output))
@@ -421,7 +426,7 @@ def _forget_shapes(graph: onnx.GraphProto) -> None:
 def _with_constants(model: onnx.ModelProto, constants: Mapping[str, Array]) -> onnx.ModelProto:
     """Write the used constants back: large floats as graph inputs after the user's, the others as initialisers."""
     graph = model.graph
-    used = {name for node in graph.node for name in _uses(node)} | {value.name for value in graph.output}
+    used = {name for node in graph.node for name in names_read(node)} | {value.name for value in graph.output}
     users = [value for value in graph.input if value.name not in constants]
     hoisted, kept = [], []
     for name, value in constants.items():
@@ -439,15 +444,6 @@ def _with_constants(model: onnx.ModelProto, constants: Mapping[str, Array]) -> o
     del graph.value_info[:]
     graph.value_info.extend(stale)
     return model
-
-
-def _uses(node: onnx.NodeProto) -> list[str]:
-    """Return the names that a node reads, including those that its subgraphs read."""
-    names = list(node.input)
-    for attribute in node.attribute:
-        for inner in attribute.g.node:
-            names.extend(_uses(inner))
-    return names
 
 
 def _infer_shapes(model: onnx.ModelProto, *, values: bool = True) -> onnx.ModelProto:
@@ -528,7 +524,7 @@ def _prune(graph: onnx.GraphProto) -> None:
             kept.append(node)
             if node.op_type in ("GRU", "LSTM", "RNN"):
                 node.output[:] = [name if name in needed else "" for name in node.output]
-            needed.update(_uses(node))
+            needed.update(names_read(node))
     del graph.node[:]
     graph.node.extend(reversed(kept))
 

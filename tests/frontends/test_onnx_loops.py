@@ -315,3 +315,21 @@ def test_what_is_refused(tmp_path: Path, text: str, constants: dict[str, Any], t
     with pytest.raises(numc.NumcError) as caught:
         numc.compile(saved(tmp_path, text, **constants))
     assert str(caught.value).endswith(f"1 node cannot be compiled: node 'y' (Loop, opset 18): {told}")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (COUNTED.replace(", float[n, 4] s)", ")").replace("(s, w)", "(x, w)"), "its body has 2 inputs: want 3, as"),
+        (COUNTED.replace("float[n, 4] t, float[n, 4] r)", "float[n, 4] t)"), "its body has 2 outputs: want 3 or more"),
+        (COUNTED.replace("int64 count", "float count"), "its input 0 (M), 'count', is floats: it has to be integers"),
+        (SCAN.replace("inputs = 2", "inputs = 7"), "its attribute num_scan_inputs is 7: want 1 to 3"),
+        (SCAN.replace("input_axes = [0, 1]", "input_axes = [0, 5]"), "attribute scan_input_axes has 5: want -2 to 1"),
+        (SCAN.replace("output_axes = [1, 0]", "output_axes = [7, 0]"), "scan_output_axes has 7: want -2 to 1"),
+        (SCAN.replace("put_directions = [0, 1]", "put_directions = [0]"), "_directions has 1 numbers: want 2"),
+    ],
+)  # fmt: skip
+def test_loops_that_are_not_as_onnx_defines_them(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(numc.NumcError) as caught:
+        numc.compile(saved(tmp_path, text, w=W, half=np.float32(0.5)))
+    assert told in str(caught.value)

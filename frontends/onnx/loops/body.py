@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from onnx import TensorProto, TypeProto, helper, numpy_helper
 
 from numc.frontends.onnx.carriers.carried import CARRIED
 from numc.frontends.onnx.reading.read import label
+from numc.frontends.onnx.reading.structure import names_read
 from numc.frontends.onnx.rewrites.node import Node, RefusedError
 from numc.support.errors import NumcError
 
@@ -127,7 +128,7 @@ class Body:
         """The values around the loop that its body reads, in order."""
         own = {value.name for value in self.graph.initializer} | {self.number, self.true, *self.states}
         own |= {name for node in self.graph.node for name in node.output}
-        names = [*(name for node in self.graph.node for name in _read(node)), self.condition, *self.results]
+        names = [*(name for node in self.graph.node for name in names_read(node)), self.condition, *self.results]
         known = self.node.types.keys() | self.node.constants.keys() | self.emitted.keys()
         return [name for name in dict.fromkeys(names) if name in known and name not in own]
 
@@ -244,16 +245,6 @@ class Ready:
                 if symbol:
                     dim.dim_param = symbol
         return outer
-
-
-def _read(node: onnx.NodeProto) -> Iterator[str]:
-    """The names that a node and the graphs in it read."""
-    yield from node.input
-    for attribute in node.attribute:
-        for graph in ([attribute.g] if attribute.HasField("g") else []) + list(attribute.graphs):
-            for inner in graph.node:
-                yield from _read(inner)
-            yield from (value.name for value in graph.output)
 
 
 def body_of(node: Node, graph: onnx.GraphProto, opsets: Sequence[onnx.OperatorSetIdProto], prepare: Prepare) -> Body:

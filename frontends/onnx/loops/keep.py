@@ -16,7 +16,7 @@ from numc.frontends.onnx.conditions.apply import CHECKS
 from numc.frontends.onnx.loops.body import Body, Prepare, body_of
 from numc.frontends.onnx.loops.emit import emit
 from numc.frontends.onnx.rewrites.node import END, Node, RefusedError
-from numc.frontends.onnx.rewrites.structure.control import LOOPS, condition_stays
+from numc.frontends.onnx.rewrites.structure.control import LOOPS, check_axis, check_loop, condition_stays
 
 
 def bodies_of(graph: onnx.GraphProto) -> dict[str, onnx.GraphProto]:
@@ -37,6 +37,7 @@ def keep(
 
     Returns the words of messages for the nodes in the body. Raises RefusedError if it cannot be kept.
     """
+    check_loop(node)
     body = body_of(node, graph, opsets, prepare)
     (_scan if node.proto.op_type == "Scan" else _loop)(node, body)
     return body.words
@@ -79,6 +80,8 @@ def _scan(node: Node, body: Body) -> None:
     ready = body.prepared()
     along = node.attribute("scan_output_axes", [0] * outputs)
     reverse = node.attribute("scan_output_directions", [0] * outputs)
+    for axis, each in zip(along, ready.collected, strict=True):
+        check_axis("scan_output_axes", axis, len(each.sizes) + 1)
     emit(
         node,
         ready,

@@ -72,7 +72,7 @@ def structural_inputs(model: onnx.ModelProto) -> list[str]:
 
 def structural_values(nodes: Iterable[onnx.NodeProto]) -> set[str]:
     """Return the names of the values on which structure depends."""
-    every = list(_with_inner(nodes))
+    every = list(with_inner(nodes))
     made = {name: node for node in every for name in node.output}
     needed: set[str] = set()
     for node in every:
@@ -80,12 +80,21 @@ def structural_values(nodes: Iterable[onnx.NodeProto]) -> set[str]:
     return needed
 
 
-def _with_inner(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+def with_inner(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
     """The nodes, and those inside of them."""
     for node in nodes:
         yield node
         for graph in _graphs(node):
-            yield from _with_inner(graph.node)
+            yield from with_inner(graph.node)
+
+
+def names_read(node: onnx.NodeProto) -> Iterator[str]:
+    """The names that a node and the graphs in it read, also those that such a graph hands on as its results."""
+    yield from node.input
+    for graph in _graphs(node):
+        for inner in graph.node:
+            yield from names_read(inner)
+        yield from (value.name for value in graph.output)
 
 
 def _graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:

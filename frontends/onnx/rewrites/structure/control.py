@@ -12,6 +12,7 @@ import onnx
 from onnx import numpy_helper
 
 from numc.frontends.onnx.reading.read import label
+from numc.frontends.onnx.reading.structure import with_inner
 from numc.frontends.onnx.reading.tensors import check_tensor
 from numc.frontends.onnx.rewrites.node import END, Node, RefusedError, UnknownRankError
 from numc.frontends.words import FIX_CONDITION
@@ -34,7 +35,7 @@ def branch(node: Node) -> None:
     taken, otherwise = _named_results(then), _named_results(other)
     is_named = taken is not None and otherwise is not None
     # Loops have to be part of the graph before the conversion, after which none is kept.
-    if not node.last and (is_named or not any(map(_has_loop, (then, other)))):
+    if not node.last and (is_named or not any(n.op_type in LOOPS for n in with_inner((*then.node, *other.node)))):
         raise RefusedError("its condition is computed")
     if taken is None or otherwise is None:
         # What the shapes of the results are becomes known when the branches are part of the graph.
@@ -49,12 +50,6 @@ def branch(node: Node) -> None:
         if to:
             _check_alike(node, yes, no, to)
             node.op("Where", node.op("Reshape", condition, node.ints()), yes, no, to=to)
-
-
-def _has_loop(graph: onnx.GraphProto) -> bool:
-    """Whether a loop is in a graph, or in one inside of it."""
-    inside = [inner for node in graph.node for a in node.attribute for inner in (a.g, *a.graphs)]
-    return any(node.op_type in LOOPS for node in graph.node) or any(map(_has_loop, inside))
 
 
 def _naming(values: list[str]) -> onnx.GraphProto:
@@ -96,11 +91,40 @@ def _declared(value: onnx.ValueInfoProto) -> tuple[int, ...] | None:
     return (tensor_type.elem_type, *(dim.dim_value for dim in tensor_type.shape.dim))
 
 
+def check_loop(node: Node) -> None:
+    """Raise RefusedError unless the body and the attributes of a Loop or a Scan have as many values as it needs."""
+    body: onnx.GraphProto = node.attribute("body", None)
+    inputs, is_scan = len(node.proto.input), node.proto.op_type == "Scan"
+    if len(body.input) != inputs:
+        raise RefusedError(f"its body has {len(body.input)} inputs: want {inputs}, as many as it has itself")
+    sequences = node.attribute("num_scan_inputs", 0) if is_scan else 2
+    if is_scan and not 1 <= sequences <= inputs:
+        raise RefusedError(f"its attribute num_scan_inputs is {sequences}: want 1 to {inputs}")
+    states, first = inputs - sequences, 0 if is_scan else 1
+    if len(body.output) < first + max(states, len(node.proto.output)):
+        wanted = first + max(states, len(node.proto.output))
+        raise RefusedError(f"its body has {len(body.output)} outputs: want {wanted} or more")
+    for way, count in (("input", sequences), ("output", len(body.output) - states)) if is_scan else ():
+        for what in ("axes", "directions"):
+            values = node.attribute(f"scan_{way}_{what}", [0] * count)
+            if len(values) != count:
+                raise RefusedError(f"its attribute scan_{way}_{what} has {len(values)} numbers: want {count}")
+    for name, axis in zip(node.proto.input[states:], node.attribute("scan_input_axes", []), strict=False):
+        check_axis("scan_input_axes", axis, node.rank(name))
+
+
+def check_axis(what: str, axis: int, rank: int) -> None:
+    """Raise RefusedError unless an axis is one of a value of a rank. what: the attribute that has it."""
+    if not -rank <= axis < rank:
+        raise RefusedError(f"its attribute {what} has {axis}: want {-rank} to {rank - 1}")
+
+
 def loop(node: Node) -> None:
     """Loop: the number of steps is a constant, or the condition becomes one while the loop is unrolled."""
     body: onnx.GraphProto = node.attribute("body", None)
     if reason := node.attribute(REFUSED, ""):
         raise RefusedError(reason)
+    check_loop(node)
     count, condition = node.input(0), node.input(1)
     carried = list(node.proto.input[2:])
     if condition and condition not in node.constants:
@@ -192,6 +216,7 @@ def scan(node: Node) -> None:
     body: onnx.GraphProto = node.attribute("body", None)
     if reason := node.attribute(REFUSED, ""):
         raise RefusedError(reason)
+    check_loop(node)
     count = node.attribute("num_scan_inputs", 1)
     states = list(node.proto.input[: len(node.proto.input) - count])
     sequences = list(node.proto.input[len(states) :])
